@@ -81,22 +81,21 @@ class MemorySource : public ByteSource {
 
 class PutBackSource : public ByteSource {
  public:
-  PutBackSource(std::string first, std::unique_ptr<ByteSource> rest)
-      : first_(std::move(first)), rest_(std::move(rest)) {}
+  PutBackSource(std::string first, ByteSource& rest) : first_(std::move(first)), rest_(rest) {}
 
   size_t read(char* buffer, size_t size) override {
     const size_t count = std::min(size, first_.size() - used_);
     std::copy_n(first_.data() + used_, count, buffer);
     used_ += count;
-    return count == size ? count : count + rest_->read(buffer + count, size - count);
+    return count == size ? count : count + rest_.read(buffer + count, size - count);
   }
 
-  const std::string& name() const override { return rest_->name(); }
+  const std::string& name() const override { return rest_.name(); }
 
  private:
   std::string first_;
   size_t used_ = 0;
-  std::unique_ptr<ByteSource> rest_;
+  ByteSource& rest_;
 };
 
 }  // namespace
@@ -107,8 +106,8 @@ std::unique_ptr<ByteSource> open_memory(std::string_view bytes, std::string name
   return std::make_unique<MemorySource>(bytes, std::move(name));
 }
 
-std::unique_ptr<ByteSource> put_back(std::string first, std::unique_ptr<ByteSource> rest) {
-  return std::make_unique<PutBackSource>(std::move(first), std::move(rest));
+std::unique_ptr<ByteSource> put_back(std::string first, ByteSource& rest) {
+  return std::make_unique<PutBackSource>(std::move(first), rest);
 }
 
 }  // namespace plimsoll::explain

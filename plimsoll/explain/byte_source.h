@@ -26,7 +26,8 @@ std::unique_ptr<ByteSource> open_file(const std::string& path);
 // Plain bytes; `bytes` must outlive the source.
 std::unique_ptr<ByteSource> open_memory(std::string_view bytes, std::string name);
 
-// `first`, then what `rest` still has: for readers that looked at the beginning to tell what it is.
-std::unique_ptr<ByteSource> put_back(std::string first, std::unique_ptr<ByteSource> rest);
+// `first`, then what `rest`, which must outlive it, still has: for readers that looked at the beginning to tell what it
+// is.
+std::unique_ptr<ByteSource> put_back(std::string first, ByteSource& rest);
 
 }  // namespace plimsoll::explain
