@@ -58,6 +58,7 @@ struct Failure {
   bool garbage_size = false;         // the message itself says that the size is impossible
   bool raised = true;                // false: an allocator logged it, and no exception was seen
   bool suggests_expandable = false;  // PyTorch's standing hint
+  bool expandable_is_on = false;     // the log shows that they were set, the hint aside
   bool pinned_nearby = false;        // the traceback or the lines above speak of pinned memory
   OptionalBytes requested_bytes;
   OptionalBytes total_bytes;         // of the device

@@ -72,6 +72,7 @@ class Collector {
       ++findings_.not_failures;
       return true;
     }
+    note_settings(rest);
     if (const auto summary = start_memory_summary(rest)) {
       open.summary = findings_.summaries.size();
       findings_.summaries.push_back(*summary);
@@ -89,6 +90,12 @@ class Collector {
 
  private:
   static constexpr size_t kNone = SIZE_MAX;
+
+  // PyTorch's hint names the switch whether it is on or not; any other mention is somebody setting it.
+  void note_settings(std::string_view line) {
+    if (contains(line, "expandable_segments:True") && !contains(line, "try setting")) expandable_is_on_ = true;
+  }
+
   struct Open {
     size_t failure = kNone;
     size_t summary = kNone;
@@ -118,6 +125,7 @@ class Collector {
     failure.message = trim(line).substr(0, 600);
     failure.line = findings_.lines;
     failure.rank = rank;
+    failure.expandable_is_on = expandable_is_on_;
     look_back(before, failure);
     if (open.failure != kNone && merge(failure, findings_.failures[open.failure])) return;
     if (repeats(failure, open, form)) return;
@@ -188,6 +196,7 @@ class Collector {
 
   LogFindings& findings_;
   std::map<std::string, Open> open_;
+  bool expandable_is_on_ = false;
 };
 
 // Logs that PowerShell wrote are UTF-16. All that matters in them is ASCII.
