@@ -39,6 +39,8 @@ class CsvParser {
       : text_(text), source_(source), at_(text.data()), end_(text.data() + text.size()) {}
 
   Trace run() {
+    constexpr size_t kTypicalLine = 20;
+    trace_.events.reserve(text_.size() / kTypicalLine);
     if (text_.starts_with("\xef\xbb\xbf")) at_ += 3;  // a byte order mark
     parse_header();
     while (at_ != end_) {
