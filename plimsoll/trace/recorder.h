@@ -28,7 +28,8 @@ class Recorder {
   // The tag to record with; the same for the same category and name. Not for the hot path: once per use, not per block.
   uint32_t intern(Category category, std::string_view name);
 
-  // `id` names the block until it is freed; a free has the bytes, tag and stream of its allocation.
+  // `id` names the block until it is freed; id and stream are 0 or more; a free has the bytes, tag and stream of its
+  // allocation.
   void record_alloc(int64_t id, int64_t bytes, uint32_t tag = 0, int16_t stream = 0) {
     record({.id = id, .bytes = bytes, .tag = tag, .stream = stream, .kind = EventKind::alloc});
   }

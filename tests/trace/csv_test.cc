@@ -1,5 +1,6 @@
 #include "plimsoll/trace/csv.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -17,7 +18,7 @@ Trace parse(std::string_view text) { return parse_csv(text, "run.csv"); }
 // The message that `lines` after the usual header give; their first line is line 2.
 std::string error_of(std::string_view lines, std::string_view header = kHeader) {
   try {
-    parse(std::string(header) + std::string(lines));
+    parse(fmt::format("{}{}", header, lines));
   } catch (const InputError& error) {
     return error.what();
   }
@@ -48,7 +49,7 @@ TEST(TraceCsv, SkipsEmptyLinesAndNeedsNoLastLineEnd) {
 
 TEST(TraceCsv, ReusesIdsAndTakesAddressesAsIds) {
   const std::string line = "alloc,140234567890944,8,0\nfree,140234567890944,8,0\n";
-  EXPECT_EQ(parse(std::string(kHeader) + line + line).events.size(), 4u);
+  EXPECT_EQ(parse(fmt::format("{}{}{}", kHeader, line, line)).events.size(), 4u);
 }
 
 TEST(TraceCsv, SaysWhatIsWrongWithTheHeader) {
@@ -73,8 +74,8 @@ TEST(TraceCsv, SaysWhichFieldOfWhichLineIsWrong) {
 
 TEST(TraceCsv, RefusesNumbersThatAreNoSizes) {
   for (const char* bytes : {"0", "-8", "8.5", "1e9", "+8", " 8", "9223372036854775808", "0x10", ""}) {
-    const std::string error = error_of(std::string("alloc,1,") + bytes + ",0\n");
-    EXPECT_TRUE(error.starts_with("run.csv:2:9: found '" + std::string(bytes) + "', expected bytes")) << error;
+    const std::string error = error_of(fmt::format("alloc,1,{},0\n", bytes));
+    EXPECT_TRUE(error.starts_with(fmt::format("run.csv:2:9: found '{}', expected bytes", bytes))) << error;
   }
 }
 
@@ -113,7 +114,7 @@ TEST(TraceCsv, SaysInWhichLineTruncatedGzipEnds) {
 }
 
 TEST(TraceCsv, RefusesCorruptGzip) {
-  std::string bytes = gzip(std::string(kHeader) + "alloc,1,8,0\n");
+  std::string bytes = gzip("event,id,bytes,stream\nalloc,1,8,0\n");
   EXPECT_EQ(parse(bytes).events.size(), 1u);
   std::string trailing = bytes + "garbage";
   EXPECT_THROW(parse(trailing), InputError);
