@@ -46,25 +46,24 @@ Heap::Span Heap::span_at(Spot spot) {
 std::optional<Heap::Span> Heap::allocate(int64_t bytes, Stream stream, int64_t live_bytes, const Allowance& allowance) {
   const int64_t size = bytes / kGranule;
   if (size > Extents::kLargest) return std::nullopt;
-  const SpotMemory::Recall recall = memory_.recall(size, live_bytes);
-  std::optional<Spot> spot;
-  if (recall.last != nullptr && take(recall.last->spot, size, free_of(stream))) {
-    spot = recall.last->spot;
-  } else if (recall.last == nullptr && recall.alive_age >= kAcrossSteps &&
-             pages_.held_pages() + to_pages(size) <= allowance.roomy_pages) {
-    // The tensor of the last step is still held. A spot of its own keeps the two from pushing the others around.
-    spot = take_new_pages(size, free_of(stream));
+  Extents& free = free_of(stream);
+  SpotMemory::Recall recall = memory_.recall(size, live_bytes);
+  auto spot = recall.next();
+  while (spot && !take(*spot, size, free)) spot = recall.next();
+  const bool recalled = spot.has_value();
+  // Where the tensor of the last step is still held, a place of its own keeps the two from pushing the others around.
+  if (!spot && recall.alive_age() >= kAcrossSteps && pages_.held_pages() + to_pages(size) <= allowance.roomy_pages) {
+    spot = take_new_pages(size, free);
   }
   if (!spot) spot = find(size, stream, allowance);
   if (!spot) return std::nullopt;
   Span span = span_at(*spot);
-  span.moment = recall.slot;
-  span.serial = memory_.remember(recall, size, *spot);
+  span.ticket = memory_.remember(recall, size, *spot, recalled);
   return span;
 }
 
 void Heap::free(const Span& span, int64_t bytes, Stream stream) {
-  memory_.freed(span.moment, span.serial);
+  memory_.freed(span.ticket);
   Extents& free = free_of(stream);
   if (span.spot.view == Spot::kHome) {
     free.insert(span.spot.offset, bytes / kGranule);

@@ -27,8 +27,7 @@ class Heap {
   struct Span {
     std::byte* data = nullptr;
     Spot spot;
-    uint32_t moment = 0;  // for SpotMemory::freed
-    int64_t serial = 0;
+    SpotMemory::Ticket ticket = {};
   };
 
   // How many pages the pool may hold without being wasteful: `lean` for growth in general, `roomy` for the tensors

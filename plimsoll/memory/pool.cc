@@ -13,8 +13,8 @@ namespace {
 
 // The pages a pool may hold beyond its peak of live bytes: what is not used is not kept, but for a little that saves
 // remapping. Together below one in a hundred.
-constexpr int64_t kLeanShare = 256;   // 1/256 of the peak
-constexpr int64_t kRoomyShare = 106;  // 1/106 of the peak
+constexpr int64_t kLeanShare = 512;   // 1/512 of the peak
+constexpr int64_t kRoomyShare = 101;  // 1/101 of the peak
 
 Heap::Allowance allowance_for(int64_t peak_bytes, int64_t page_bytes) {
   return {.lean_pages = (peak_bytes + peak_bytes / kLeanShare) / page_bytes,

@@ -1,5 +1,7 @@
 #include "plimsoll/memory/spot_memory.h"
 
+#include <new>
+
 namespace plimsoll {
 namespace {
 
@@ -23,33 +25,37 @@ SpotMemory::Moment& SpotMemory::slot_for(uint64_t key) {
 }
 
 SpotMemory::Recall SpotMemory::recall(int64_t size, int64_t live) {
-  constexpr int kMostAlive = 32;
-  if (!moments_) moments_ = std::make_unique<Moment[]>(kSlots);
-  uint64_t key =
-      mix(mix(mix(0, static_cast<uint64_t>(size)), static_cast<uint64_t>(live)), static_cast<uint64_t>(previous_size_));
-  Recall recall;
-  for (int i = 0; i < kMostAlive; ++i, key = mix(key, 1)) {
-    const Moment& moment = slot_for(key);
-    recall.slot = static_cast<uint32_t>(&moment - moments_.get());
-    recall.key = key;
-    if (moment.key != key || moment.serial == 0) return recall;
-    if (!moment.alive) {
-      recall.last = &moment;
-      return recall;
-    }
-    recall.alive_age = serial_ + 1 - moment.serial;
+  if (!moments_) {
+    moments_.reset(static_cast<Moment*>(std::calloc(kSlots, sizeof(Moment))));
+    if (!moments_) throw std::bad_alloc();
   }
-  return recall;
+  return {*this, mix(mix(mix(0, static_cast<uint64_t>(size)), static_cast<uint64_t>(live)),
+                     static_cast<uint64_t>(previous_size_))};
 }
 
-int64_t SpotMemory::remember(const Recall& recall, int64_t size, Spot spot) {
+std::optional<Spot> SpotMemory::Recall::next() {
+  constexpr int kMostSpots = 32;
+  for (; spots_ < kMostSpots; ++spots_) {
+    const Moment& moment = memory_.slot_for(key_);
+    if (moment.key != key_ || moment.serial == 0) return std::nullopt;
+    offered_ = key_;
+    key_ = mix(key_, 1);
+    if (!moment.alive) return moment.spot;
+    alive_age_ = memory_.serial_ + 1 - moment.serial;
+  }
+  return std::nullopt;
+}
+
+SpotMemory::Ticket SpotMemory::remember(const Recall& recall, int64_t size, Spot spot, bool recalled) {
   previous_size_ = size;
-  moments_[recall.slot] = {recall.key, spot, ++serial_, true};
-  return serial_;
+  const uint64_t key = recalled ? recall.offered_ : recall.key_;
+  Moment& moment = slot_for(key);
+  moment = {key, spot, ++serial_, true};
+  return {static_cast<uint32_t>(&moment - moments_.get()), serial_};
 }
 
-void SpotMemory::freed(uint32_t slot, int64_t serial) {
-  if (moments_[slot].serial == serial) moments_[slot].alive = false;
+void SpotMemory::freed(const Ticket& ticket) {
+  if (moments_[ticket.slot].serial == ticket.serial) moments_[ticket.slot].alive = false;
 }
 
 }  // namespace plimsoll
