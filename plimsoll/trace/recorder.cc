@@ -30,6 +30,11 @@ uint32_t Recorder::intern(Category category, std::string_view name) {
   return tags_.intern(category, name);
 }
 
+Tag Recorder::tag(uint32_t index) const {
+  const std::lock_guard guard(tags_mutex_);
+  return tags_[index];
+}
+
 Trace Recorder::snapshot() const {
   Ring ring;
   {

@@ -27,6 +27,7 @@ class Recorder {
 
   // The tag to record with; the same for the same category and name. Not for the hot path: once per use, not per block.
   uint32_t intern(Category category, std::string_view name);
+  Tag tag(uint32_t index) const;  // what was interned
 
   // `id` names the block until it is freed; id and stream are 0 or more; a free has the bytes, tag and stream of its
   // allocation.
