@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
   std::string trace;
-  std::string policy = "torch";
+  std::string policy = "pool";
   std::string page = "2MiB";
   std::string capacity;
   bool json = false;
