@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "plimsoll/memory/replay/bfc_allocator.h"
+#include "plimsoll/memory/replay/pool_policy.h"
 #include "plimsoll/memory/replay/torch_allocator.h"
 
 namespace plimsoll::replay {
@@ -19,7 +20,8 @@ struct Named {
   std::string_view name;
   std::unique_ptr<Policy> (*make)(const Device& device);
 };
-constexpr Named kPolicies[] = {{"torch", make<TorchAllocator>}, {"bfc", make<BfcAllocator>}};
+constexpr Named kPolicies[] = {
+    {"pool", make<PoolPolicy>}, {"torch", make<TorchAllocator>}, {"bfc", make<BfcAllocator>}};
 
 void check(const Device& device) {
   constexpr int64_t kLeastPage = 256;
