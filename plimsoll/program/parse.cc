@@ -101,10 +101,10 @@ class Cursor {
 // A value as its definition writes it: "%y: f32[3] gradient"; only the name must stand for the output of an op.
 struct Definition {
   bool left_out = false;  // "_"
-  std::string_view name;
+  std::string_view name = {};
   size_t at = 0;
-  std::optional<Type> type;
-  std::optional<Category> category;
+  std::optional<Type> type = {};
+  std::optional<Category> category = {};
 };
 
 class Parser {
