@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <charconv>
+#include <cmath>
 
 #include "plimsoll/base/error.h"
 
@@ -50,11 +50,15 @@ Attribute parse_kind(AttributeKind kind, std::string_view text) {
       if (text != "true" && text != "false") reject(text, "true or false");
       return text == "true";
     case AttributeKind::integer:
-    case AttributeKind::dim: return parse_dim(text);
+    case AttributeKind::dim:
+      return parse_dim(text);
     case AttributeKind::integers:
-    case AttributeKind::dims: return parse_dims(text);
-    case AttributeKind::real: return parse_real(text);
-    case AttributeKind::word: break;
+    case AttributeKind::dims:
+      return parse_dims(text);
+    case AttributeKind::real:
+      return parse_real(text);
+    case AttributeKind::word:
+      break;
   }
   if (!is_word(text)) reject(text, "a word of letters, digits and underscores");
   return text;
@@ -85,11 +89,16 @@ Attribute Attribute::bind(const Bindings& bindings) const {
 
 std::string Attribute::text() const {
   switch (kind()) {
-    case AttributeKind::flag: return flag() ? "true" : "false";
-    case AttributeKind::real: return fmt::format("{}", real());
-    case AttributeKind::word: return word();
-    case AttributeKind::dims: return dims().text();
-    default: return dim().text();
+    case AttributeKind::flag:
+      return flag() ? "true" : "false";
+    case AttributeKind::real:
+      return fmt::format("{}", real());
+    case AttributeKind::word:
+      return word();
+    case AttributeKind::dims:
+      return dims().text();
+    default:
+      return dim().text();
   }
 }
 

@@ -17,16 +17,16 @@ std::string_view name(AttributeKind kind);
 
 class Attribute {
  public:
-  Attribute(bool flag) : value_(flag) {}                            // NOLINT: all of these read as literals
-  Attribute(int number) : value_(Dim(number)) {}                    // NOLINT
-  Attribute(int64_t number) : value_(Dim(number)) {}                // NOLINT
-  Attribute(Dim dim) : value_(dim) {}                               // NOLINT
-  Attribute(double real) : value_(real) {}                          // NOLINT
-  Attribute(const char* word) : value_(std::string(word)) {}        // NOLINT
-  Attribute(std::string_view word) : value_(std::string(word)) {}   // NOLINT
-  Attribute(std::string word) : value_(std::move(word)) {}          // NOLINT
-  Attribute(DType dtype) : Attribute(plimsoll::name(dtype)) {}      // NOLINT
-  Attribute(const Dims& dims) : value_(dims) {}                     // NOLINT
+  Attribute(bool flag) : value_(flag) {}                           // NOLINT: all of these read as literals
+  Attribute(int number) : value_(Dim(number)) {}                   // NOLINT
+  Attribute(int64_t number) : value_(Dim(number)) {}               // NOLINT
+  Attribute(Dim dim) : value_(dim) {}                              // NOLINT
+  Attribute(double real) : value_(real) {}                         // NOLINT
+  Attribute(const char* word) : value_(std::string(word)) {}       // NOLINT
+  Attribute(std::string_view word) : value_(std::string(word)) {}  // NOLINT
+  Attribute(std::string word) : value_(std::move(word)) {}         // NOLINT
+  Attribute(DType dtype) : Attribute(plimsoll::name(dtype)) {}     // NOLINT
+  Attribute(const Dims& dims) : value_(dims) {}                    // NOLINT
 
   // The kind that this value has by itself: `dim` and `dims` also when all numbers.
   AttributeKind kind() const;

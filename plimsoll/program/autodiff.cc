@@ -168,8 +168,8 @@ std::vector<Value> gradients(Builder& b, std::span<const Root> roots, std::span<
 
 std::vector<Value> gradients(Builder& b, Value loss, std::span<const Value> wanted) {
   if (b.shape(loss).elements() != 1) {
-    throw ArgumentError(fmt::format("the loss %{} is {}: expected one element", b.program()[loss].name,
-                                    b.type(loss).text()));
+    throw ArgumentError(
+        fmt::format("the loss %{} is {}: expected one element", b.program()[loss].name, b.type(loss).text()));
   }
   const Root root{loss};
   return gradients(b, std::span(&root, 1), wanted);

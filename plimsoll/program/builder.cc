@@ -10,10 +10,10 @@ namespace {
 void check_arity(const OpDef& def, size_t given) {
   const auto count = static_cast<int64_t>(given);
   if (count >= def.least_inputs && count <= def.most_inputs) return;
-  const std::string wanted = def.most_inputs == INT32_MAX           ? fmt::format("at least {}", def.least_inputs)
-                             : def.least_inputs == def.most_inputs ? fmt::format("{}", def.least_inputs)
-                                                                   : fmt::format("{} to {}", def.least_inputs,
-                                                                                 def.most_inputs);
+  const std::string wanted = def.most_inputs == INT32_MAX ? fmt::format("at least {}", def.least_inputs)
+                             : def.least_inputs == def.most_inputs
+                                 ? fmt::format("{}", def.least_inputs)
+                                 : fmt::format("{} to {}", def.least_inputs, def.most_inputs);
   throw ArgumentError(fmt::format("{}: takes {} operands, not {}", def.name, wanted, given));
 }
 
@@ -42,8 +42,8 @@ Value Builder::state(std::string_view name, Type type, Category category) {
 
 void Builder::output(Value value) { program_.outputs.push_back(value); }
 
-Value Builder::emit(std::string_view op_name, std::span<const Value> inputs,
-                    std::span<const NamedAttribute> attributes, std::string_view name) {
+Value Builder::emit(std::string_view op_name, std::span<const Value> inputs, std::span<const NamedAttribute> attributes,
+                    std::string_view name) {
   const OpDef& def = op_table().get(op_name);
   check_arity(def, inputs.size());
   Op op{&def, phase_, {inputs.begin(), inputs.end()}, {}, complete_attributes(def, attributes)};

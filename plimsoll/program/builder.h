@@ -66,7 +66,7 @@ class Builder {
 
   Program program_;
   Phase phase_ = Phase::forward;
-  std::string scope_;  // "" or "layer1.0."
+  std::string scope_;                           // "" or "layer1.0."
   std::unordered_map<std::string, int> taken_;  // a name, and the last number tried after it
 };
 

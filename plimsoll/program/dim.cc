@@ -74,9 +74,7 @@ using Sum = std::vector<Term>;  // sorted by `before`, no two with the same fact
 std::string text_of(const Term& term, bool alone) {
   if (term.factors.empty()) return fmt::format("{}", term.coefficient);
   const bool single = term.coefficient == 1 && term.factors.size() == 1;
-  std::string text = term.coefficient == 1    ? ""
-                     : term.coefficient == -1 ? "-"
-                                              : fmt::format("{}*", term.coefficient);
+  std::string text = term.coefficient == 1 ? "" : term.coefficient == -1 ? "-" : fmt::format("{}*", term.coefficient);
   for (size_t i = 0; i < term.factors.size(); ++i) {
     const Factor& factor = term.factors[i];
     const bool bare = factor.is_symbol || (single && alone);
@@ -301,9 +299,10 @@ class DimParser {
 
 Dim Dim::symbol(std::string_view name) {
   if (!is_symbol_name(name)) {
-    throw ArgumentError(fmt::format("{} is not a symbol: expected a letter, then letters, digits and underscores, "
-                                    "at most {}",
-                                    quote(name), kLongestSymbol));
+    throw ArgumentError(
+        fmt::format("{} is not a symbol: expected a letter, then letters, digits and underscores, "
+                    "at most {}",
+                    quote(name), kLongestSymbol));
   }
   return DimTable::get().intern({Term{1, {Factor{std::string(name), true, {}, {}}}}});
 }
@@ -313,9 +312,7 @@ int64_t Dim::constant() const {
   return value_;
 }
 
-std::string Dim::text() const {
-  return is_constant() ? fmt::format("{}", value_) : DimTable::get().entry(*this).text;
-}
+std::string Dim::text() const { return is_constant() ? fmt::format("{}", value_) : DimTable::get().entry(*this).text; }
 
 void Dim::collect_symbols(std::set<std::string>& into) const {
   if (is_constant()) return;

@@ -1,6 +1,7 @@
 // What ops mean. An OpDef says everything that is true of an op on every device: its operands and attributes, the shape
 // and dtype rule, the gradient rule, what it does to memory, its cost, and its values in plain C++. Families of ops are
-// in ops/<family>.cc, their values in reference/<family>.cc; the build finds both (docs/program.md shows how to add one).
+// in ops/<family>.cc, their values in reference/<family>.cc; the build finds both (docs/program.md shows how to add
+// one).
 #pragma once
 
 #include <deque>
@@ -49,7 +50,7 @@ struct Call {
   // Rules that most ops share.
   void require_floating(int i) const;
   void require_rank(int i, int rank) const;
-  void require_same(int i, int j) const;        // dtype and shape
+  void require_same(int i, int j) const;  // dtype and shape
   void require_same_dtype(int i, int j) const;
 };
 

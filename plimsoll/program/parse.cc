@@ -247,7 +247,8 @@ class Parser {
     for (size_t k = 0; k < made; ++k) {
       const bool named = k < outputs.size() && !outputs[k].left_out;
       if (named) define_output(line, outputs[k], builder_.optional_output(op, k));
-      if (!named && builder_.last_outputs()[k]) line.fail_at(at, fmt::format("output {} of the op needs a name", k + 1));
+      if (!named && builder_.last_outputs()[k])
+        line.fail_at(at, fmt::format("output {} of the op needs a name", k + 1));
     }
   }
 

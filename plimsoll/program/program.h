@@ -48,7 +48,7 @@ struct ValueInfo {
   std::string name;  // unique in the program; see is_value_name
   Type type;
   Category category = Category::activation;
-  Value storage;               // the value that owns the storage: this one, or the root of what it shares; never a chain
+  Value storage;  // the value that owns the storage: this one, or the root of what it shares; never a chain
   std::optional<Layout> view;  // nothing: the whole storage in row-major order
 
   bool operator==(const ValueInfo&) const = default;

@@ -254,8 +254,8 @@ class Contents {
 
   const Program& program_;
   Problems& problems_;
-  std::vector<int> made_at_;     // by value: 1 + the op's place
-  std::vector<Writer> writer_;   // by storage
+  std::vector<int> made_at_;    // by value: 1 + the op's place
+  std::vector<Writer> writer_;  // by storage
 };
 
 }  // namespace
@@ -285,8 +285,8 @@ void verify_bound(const Program& program) {
     std::set<std::string> unbound;
     for (const Dim dim : value.type.shape) dim.collect_symbols(unbound);
     if (unbound.empty()) continue;
-    throw ArgumentError(fmt::format("%{} is {}: bind {} to a size first", value.name, value.type.text(),
-                                    fmt::join(unbound, ", ")));
+    throw ArgumentError(
+        fmt::format("%{} is {}: bind {} to a size first", value.name, value.type.text(), fmt::join(unbound, ", ")));
   }
 }
 

@@ -1,4 +1,5 @@
-// Checks what must hold in every program. Shares no code with the Builder, so that passes and readers can be held to it.
+// Checks what must hold in every program. Shares no code with the Builder, so that passes and readers can be held to
+// it.
 #pragma once
 
 #include <string>

@@ -14,8 +14,10 @@ TEST(Matmul, ValuesAndGradientsInEveryTransposition) {
       const Shape a = ta ? Shape{2, 17, 3} : Shape{2, 3, 17};
       const Shape b = tb ? Shape{2, 5, 17} : Shape{2, 17, 5};
       check_op({.operands = {{a}, {b}},
-                .build = [=](Builder& builder,
-                             const std::vector<Value>& x) { return matmul(builder, x[0], x[1], {ta, tb}); },
+                .build =
+                    [=](Builder& builder, const std::vector<Value>& x) {
+                      return matmul(builder, x[0], x[1], {ta, tb});
+                    },
                 .type = "f32[2,3,5]"});
     }
   }
@@ -42,8 +44,9 @@ TEST(Matmul, ProductOfUnfittingShapesNamesBothAndTheRule) {
     matmul(b, x, x);
     FAIL();
   } catch (const ArgumentError& error) {
-    EXPECT_STREQ(error.what(), "matmul %matmul: a is f32[13,19,29], b is f32[13,19,29]; the columns of a (29) must be "
-                               "as many as the rows of b (19)");
+    EXPECT_STREQ(error.what(),
+                 "matmul %matmul: a is f32[13,19,29], b is f32[13,19,29]; the columns of a (29) must be "
+                 "as many as the rows of b (19)");
   }
 }
 

@@ -23,8 +23,8 @@ struct Operand {
 // One output or several.
 struct Outputs {
   std::vector<Value> values;
-  Outputs(Value value) : values{value} {}                                   // NOLINT
-  Outputs(std::vector<Value> several) : values(std::move(several)) {}       // NOLINT
+  Outputs(Value value) : values{value} {}                              // NOLINT
+  Outputs(std::vector<Value> several) : values(std::move(several)) {}  // NOLINT
 };
 
 struct OpCase {

@@ -11,10 +11,16 @@ namespace {
 
 TEST(ShapeOps, ReshapeAndTransposeAreViewsWithGradients) {
   check_op({.operands = {{{3, 17, 2}}},
-            .build = [](Builder& b, const std::vector<Value>& x) { return reshape(b, x[0], {51, 2}); },
+            .build =
+                [](Builder& b, const std::vector<Value>& x) {
+                  return reshape(b, x[0], {51, 2});
+                },
             .type = "f32[51,2]"});
   check_op({.operands = {{{3, 17, 2}}},
-            .build = [](Builder& b, const std::vector<Value>& x) { return transpose(b, x[0], {2, 0, 1}); },
+            .build =
+                [](Builder& b, const std::vector<Value>& x) {
+                  return transpose(b, x[0], {2, 0, 1});
+                },
             .type = "f32[2,3,17]"});
 }
 

@@ -54,11 +54,13 @@ void add_relu(OpTable& table) {
              .inputs = {"x"},
              .outputs = {"y", "mask?"},
              .infer = infer_relu,
-             .gradient = [](Gradient& g) { g.set(0, g.b.emit("mask_backward", {g.of_output(), g.saved(1)})); },
+             .gradient =
+                 [](Gradient& g) {
+                   g.set(0, g.b.emit("mask_backward", {g.of_output(), g.saved(1)}));
+                 },
              .in_place = {0}});
   // dy where the bit is set, zero elsewhere.
-  table.add(
-      {.name = "mask_backward", .inputs = {"dy", "mask"}, .infer = infer_mask_backward, .in_place = {0}});
+  table.add({.name = "mask_backward", .inputs = {"dy", "mask"}, .infer = infer_mask_backward, .in_place = {0}});
 }
 
 void add_neg(OpTable& table) {

@@ -11,7 +11,6 @@ namespace plimsoll::program {
 // One number for each dimension of a shape.
 using Index = std::array<int64_t, Shape::kMaxRank>;
 
-
 // The place of an index in a row-major array of this shape.
 inline size_t place_of(const Shape& shape, const Index& index) {
   int64_t place = 0;

@@ -31,7 +31,8 @@ void multiply(Run<T>& run) {
     for (int64_t i = 0; i < y.rows; ++i) {
       for (int64_t j = 0; j < y.columns; ++j) {
         T& sum = run.out().reals[y.at(batch, i, j)];
-        for (int64_t k = 0; k < a.columns; ++k) sum += run.reals(0)[a.at(batch, i, k)] * run.reals(1)[b.at(batch, k, j)];
+        for (int64_t k = 0; k < a.columns; ++k)
+          sum += run.reals(0)[a.at(batch, i, k)] * run.reals(1)[b.at(batch, k, j)];
       }
     }
   }
