@@ -38,8 +38,7 @@ class Binder {
 
   void bind(ValueInfo& value) {
     bind(value.type.shape);
-    for (const Dim dim : value.type.shape) {
-      if (!dim.is_constant() || dim.constant() >= 0) continue;
+    if (value.type.shape.is_negative()) {
       throw ArgumentError(fmt::format("%{} would be {}: a dimension is negative for {}", value.name, value.type.text(),
                                       fmt::join(bindings_, ", ")));
     }

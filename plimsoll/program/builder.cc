@@ -100,6 +100,9 @@ void Builder::set_category(std::span<const Value> values, Category category) {
 }
 
 Value Builder::add_value(std::string name, Type type, Category category) {
+  if (type.shape.is_negative()) {
+    throw ArgumentError(fmt::format("%{} would be {}: a dimension is negative", name, type.text()));
+  }
   const Value value{static_cast<int32_t>(program_.values.size())};
   program_.values.push_back({std::move(name), std::move(type), category, value, std::nullopt});
   return value;
@@ -108,8 +111,9 @@ Value Builder::add_value(std::string name, Type type, Category category) {
 Value Builder::add_source(std::string_view name, Type type, Category category, std::vector<Value>& list) {
   std::string full = scoped(name);
   check_name(full);
-  if (!taken_.try_emplace(full, 1).second) throw ArgumentError(fmt::format("the name %{} is taken", full));
-  list.push_back(add_value(std::move(full), std::move(type), category));
+  if (taken_.contains(full)) throw ArgumentError(fmt::format("the name %{} is taken", full));
+  list.push_back(add_value(full, std::move(type), category));
+  taken_.emplace(std::move(full), 1);
   return list.back();
 }
 

@@ -85,6 +85,13 @@ void Call::reject(std::string_view rule) const {
   throw ArgumentError(fmt::format("{}: {}{}{}", place, operands, operands.empty() ? "" : "; ", rule));
 }
 
+int Call::axis(std::string_view wanted, int i) const {
+  const int64_t given = integer(wanted);
+  const int rank = shape(i).rank();
+  if (given >= -rank && given < rank) return static_cast<int>(given < 0 ? given + rank : given);
+  reject(fmt::format("{} is {}, expected {} to {}", wanted, given, -rank, rank - 1));
+}
+
 void Call::require_floating(int i) const {
   if (!is_floating(input(i).dtype)) reject(fmt::format("{} must be floating", def.input_name(i)));
 }

@@ -42,6 +42,9 @@ struct Call {
   const std::string& word(std::string_view name) const { return attribute(name).word(); }
   const Dims& dims(std::string_view name) const { return attribute(name).dims(); }
 
+  // An integer attribute that names a dimension of input i, counted from the end when negative.
+  int axis(std::string_view name, int i = 0) const;
+
   // ArgumentError "matmul %y: a is f32[13,19,29], b is f32[13,19,29]; <rule>". `rule` says what must hold and does not.
   [[noreturn]] void reject(std::string_view rule) const;
   void require(bool holds, std::string_view rule) const {

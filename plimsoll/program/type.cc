@@ -32,6 +32,10 @@ bool Dims::is_constant() const {
   return std::all_of(begin(), end(), [](Dim dim) { return dim.is_constant(); });
 }
 
+bool Dims::is_negative() const {
+  return std::any_of(begin(), end(), [](Dim dim) { return dim.is_constant() && dim.constant() < 0; });
+}
+
 Shape Dims::shape() const {
   std::vector<int64_t> numbers;
   for (const Dim dim : *this) numbers.push_back(dim.constant());

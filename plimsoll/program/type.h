@@ -32,7 +32,8 @@ class Dims {
 
   Dim elements() const;  // the product; 1 for none
   bool is_constant() const;
-  Shape shape() const;  // ArgumentError when a Dim is unbound or negative
+  bool is_negative() const;  // some Dim is a number below zero
+  Shape shape() const;       // ArgumentError when a Dim is unbound or negative
   Dims bind(const Bindings& bindings) const;
   std::string text() const;  // "[batch,3,224,224]"
 

@@ -66,11 +66,12 @@ class Places {
   Problems& problems_;
 };
 
-void check_names(const Program& program, Problems& problems) {
+void check_values(const Program& program, Problems& problems) {
   std::unordered_set<std::string_view> seen;
   for (const ValueInfo& value : program.values) {
     if (!is_value_name(value.name)) report(problems, "{} is not a value name", quote(value.name));
     if (!seen.insert(value.name).second) report(problems, "two values have the name %{}", value.name);
+    if (value.type.shape.is_negative()) report(problems, "%{} is {}, a negative size", value.name, value.type.text());
   }
 }
 
@@ -264,7 +265,7 @@ std::vector<std::string> find_problems(const Program& program) {
   Problems problems;
   Places(program, problems).check();
   if (!problems.empty()) return problems;
-  check_names(program, problems);
+  check_values(program, problems);
   check_writers(program, problems);
   check_order(program, problems);
   check_sources(program, problems);

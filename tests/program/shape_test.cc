@@ -48,6 +48,7 @@ TEST(ShapeOps, RejectsWhatDoesNotFit) {
   Builder b;
   const Value x = b.input("x", {DType::f32, {Dim::symbol("batch"), 6}});
   EXPECT_THROW(reshape(b, x, {Dim::symbol("batch"), 5}), ArgumentError);
+  EXPECT_THROW(reshape(b, x, {-1, -6, Dim::symbol("batch")}), ArgumentError);
   EXPECT_THROW(transpose(b, x, {0, 0}), ArgumentError);
   EXPECT_THROW(transpose(b, x, {0, 2}), ArgumentError);
   EXPECT_THROW(transpose(b, x, {0}), ArgumentError);
