@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/ops/constant.h"
@@ -46,6 +49,16 @@ TEST(Text, ReadsWhatItWrites) {
   EXPECT_EQ(program[program.find("flat")].storage, program.find("relu"));
   EXPECT_EQ(program[program.find("grad.w")].category, Category::gradient);
   EXPECT_EQ(program[program.find("w.new")].category, Category::parameter);
+}
+
+TEST(Text, ExampleOfTheManualReadsAndWritesBackToItself) {
+  std::ifstream file(PLIMSOLL_SOURCE_DIR "/docs/program.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const size_t begin = page.find("```\n") + 4;
+  const std::string example = page.substr(begin, page.find("```", begin) - begin);
+  const Program program = parse_program(example, "docs/program.md");
+  verify(program);
+  EXPECT_EQ(write_program(program), example);
 }
 
 TEST(Text, WritesBuiltAndDifferentiatedPrograms) {
