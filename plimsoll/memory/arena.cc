@@ -1,0 +1,53 @@
+#include "plimsoll/memory/arena.h"
+
+#include <fmt/format.h>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/oom.h"
+
+namespace plimsoll {
+namespace {
+
+[[noreturn]] void refuse(const PageSource& pages, int64_t bytes, const Budget& budget, std::string help) {
+  OomReport report;
+  report.requested_bytes = bytes;
+  report.tag = "the plan's arena";
+  report.device = pages.device();
+  report.allocator = "arena";
+  report.budget = budget;
+  report.largest_free_bytes = budget.bytes;
+  report.help.push_back(std::move(help));
+  throw ResourceExhausted(std::move(report));
+}
+
+}  // namespace
+
+Arena::Arena(PageSource& pages, int64_t bytes, const Budget& budget) : pages_(pages), bytes_(bytes) {
+  if (bytes < 0) throw ArgumentError(fmt::format("an arena of {} bytes", bytes));
+  const int64_t count = (bytes + pages.page_bytes() - 1) / pages.page_bytes();
+  if (count > budget.bytes / pages.page_bytes()) {
+    refuse(pages, bytes, budget, fmt::format("a budget of {}", format_bytes(count * pages.page_bytes())));
+  }
+  ids_.resize(static_cast<size_t>(count));
+  try {
+    pages.create(ids_);
+  } catch (const PagesExhausted& exhausted) {
+    refuse(pages, bytes, budget, fmt::format("less beside it on this device: {}", exhausted.what()));
+  }
+  try {
+    data_ = pages.reserve(reserved_bytes());
+    pages.map(data_, ids_);
+  } catch (...) {
+    if (data_ != nullptr) pages.release(data_, reserved_bytes());
+    pages.destroy(ids_);
+    throw;
+  }
+}
+
+Arena::~Arena() {
+  pages_.unmap(data_, static_cast<int64_t>(ids_.size()));
+  pages_.release(data_, reserved_bytes());
+  pages_.destroy(ids_);
+}
+
+}  // namespace plimsoll

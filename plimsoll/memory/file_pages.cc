@@ -1,0 +1,165 @@
+#include "plimsoll/memory/file_pages.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+#include "plimsoll/base/bytes.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr int64_t kHugePage = 2 * kMiB;
+
+void check_page(int64_t page_bytes) {
+  const int64_t system_page = sysconf(_SC_PAGESIZE);
+  if (page_bytes < system_page || !std::has_single_bit(static_cast<uint64_t>(page_bytes))) {
+    throw ArgumentError(
+        fmt::format("a page of {} B: expected a power of two of at least the system's {} B", page_bytes, system_page));
+  }
+}
+
+// Calls `visit(first, count)` for each run of consecutive numbers: one system call serves a whole run.
+template <typename Visit>
+void for_each_run(std::span<const PageId> pages, Visit visit) {
+  for (size_t begin = 0; begin < pages.size();) {
+    size_t end = begin + 1;
+    while (end < pages.size() && pages[end] == pages[end - 1] + 1) ++end;
+    visit(begin, end - begin);
+    begin = end;
+  }
+}
+
+void* map_or_throw(void* at, int64_t bytes, int protection, int flags, int fd, int64_t offset) {
+  void* mapped = mmap(at, static_cast<size_t>(bytes), protection, flags, fd, offset);
+  if (mapped == MAP_FAILED) throw SystemError::from_errno(fmt::format("mapping {}", format_bytes(bytes)), errno);
+  return mapped;
+}
+
+}  // namespace
+
+FilePages FilePages::host(int64_t page_bytes) {
+  check_page(page_bytes);
+  const int fd = memfd_create("plimsoll", MFD_CLOEXEC);
+  if (fd < 0) throw SystemError::from_errno("memfd_create", errno);
+  return {fd, page_bytes, "cpu", page_bytes >= kHugePage};
+}
+
+FilePages FilePages::spill(const std::string& folder, int64_t page_bytes) {
+  check_page(page_bytes);
+  const int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    throw SystemError(fmt::format("{}; name another folder for spill files",
+                                  SystemError::from_errno("making a spill file in " + folder, errno).what()));
+  }
+  return {fd, page_bytes, "spill file in " + folder, false};
+}
+
+FilePages::FilePages(int fd, int64_t page_bytes, std::string device, bool huge)
+    : fd_(fd), page_bytes_(page_bytes), device_(std::move(device)), huge_(huge) {}
+
+FilePages::FilePages(FilePages&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      page_bytes_(other.page_bytes_),
+      device_(std::move(other.device_)),
+      huge_(other.huge_),
+      next_page_(other.next_page_),
+      unused_(std::move(other.unused_)) {}
+
+FilePages::~FilePages() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::byte* FilePages::reserve(int64_t bytes) {
+  // One page more than asked, so that a page-aligned range can be cut out of it.
+  const int64_t range = align_up(bytes, page_bytes_);
+  auto* raw = static_cast<std::byte*>(
+      map_or_throw(nullptr, range + page_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  const int64_t skip = align_up(reinterpret_cast<intptr_t>(raw), page_bytes_) - reinterpret_cast<intptr_t>(raw);
+  if (skip > 0) munmap(raw, static_cast<size_t>(skip));
+  if (skip < page_bytes_) munmap(raw + skip + range, static_cast<size_t>(page_bytes_ - skip));
+  return raw + skip;
+}
+
+void FilePages::release(std::byte* range, int64_t bytes) {
+  munmap(range, static_cast<size_t>(align_up(bytes, page_bytes_)));
+}
+
+bool FilePages::allocate_run(PageId first, size_t count) {
+  const int64_t offset = first * page_bytes_;
+  const auto bytes = static_cast<int64_t>(count) * page_bytes_;
+  int result = 0;
+  do {
+    result = fallocate(fd_, 0, offset, bytes);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return true;
+  const int error = errno;
+  punch_run(first, count);  // what was allocated before it failed
+  errno = error;
+  return false;
+}
+
+void FilePages::punch_run(PageId first, size_t count) {
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, first * page_bytes_,
+            static_cast<int64_t>(count) * page_bytes_);
+}
+
+void FilePages::create(std::span<PageId> pages) {
+  const size_t reused = std::min(pages.size(), unused_.size());
+  std::copy(unused_.end() - static_cast<int64_t>(reused), unused_.end(), pages.begin());
+  for (size_t i = reused; i < pages.size(); ++i) pages[i] = next_page_ + static_cast<PageId>(i - reused);
+  std::sort(pages.begin(), pages.end());
+  size_t done = 0;
+  int error = 0;
+  for_each_run(pages, [&](size_t begin, size_t count) {
+    if (error != 0) return;
+    if (allocate_run(pages[begin], count)) {
+      done = begin + count;
+    } else {
+      error = errno;
+    }
+  });
+  if (error != 0) {
+    for_each_run(pages.first(done), [&](size_t begin, size_t count) { punch_run(pages[begin], count); });
+    throw PagesExhausted(
+        SystemError::from_errno(
+            fmt::format("taking {} from {}", format_bytes(static_cast<int64_t>(pages.size()) * page_bytes_), device_),
+            error)
+            .what());
+  }
+  unused_.resize(unused_.size() - reused);
+  next_page_ += static_cast<PageId>(pages.size() - reused);
+}
+
+void FilePages::destroy(std::span<const PageId> pages) {
+  for_each_run(pages, [&](size_t begin, size_t count) { punch_run(pages[begin], count); });
+  unused_.insert(unused_.end(), pages.begin(), pages.end());
+}
+
+void FilePages::map(std::byte* at, std::span<const PageId> pages) {
+  for_each_run(pages, [&](size_t begin, size_t count) {
+    std::byte* const place = at + static_cast<int64_t>(begin) * page_bytes_;
+    const auto bytes = static_cast<int64_t>(count) * page_bytes_;
+    map_or_throw(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, pages[begin] * page_bytes_);
+    if (huge_) madvise(place, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // a hint: the system may not have them
+  });
+}
+
+void FilePages::unmap(std::byte* at, int64_t page_count) {
+  map_or_throw(at, page_count * page_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+int64_t host_page_bytes(int64_t budget_bytes) {
+  const int64_t smallest = sysconf(_SC_PAGESIZE);
+  int64_t page = kHugePage;
+  while (page > smallest && page > budget_bytes / 4096) page /= 2;
+  return page;
+}
+
+}  // namespace plimsoll

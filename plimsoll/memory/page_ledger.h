@@ -1,0 +1,49 @@
+// The pages that one pool holds, counted against its limit. The pool's heap and its slabs draw on the same ledger.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "plimsoll/memory/page_source.h"
+
+namespace plimsoll {
+
+class PageLedger {
+ public:
+  PageLedger(PageSource& source, int64_t limit_bytes)
+      : source_(source), limit_pages_(limit_bytes / source.page_bytes()) {}
+
+  PageSource& source() const { return source_; }
+  int64_t page_bytes() const { return source_.page_bytes(); }
+  int64_t limit_pages() const { return limit_pages_; }
+  int64_t held_pages() const { return held_; }
+  int64_t left_pages() const { return limit_pages_ - held_; }
+  int64_t created_pages() const { return created_; }  // ever
+  int64_t peak_pages() const { return peak_; }
+  void reset_peak() { peak_ = held_; }
+
+  // All or none; PagesExhausted above the limit or when the source has no more.
+  void create(std::span<PageId> pages) {
+    const auto count = static_cast<int64_t>(pages.size());
+    if (count > left_pages()) throw PagesExhausted("the budget has no more pages");
+    source_.create(pages);
+    held_ += count;
+    created_ += count;
+    peak_ = std::max(peak_, held_);
+  }
+
+  void destroy(std::span<const PageId> pages) {
+    source_.destroy(pages);
+    held_ -= static_cast<int64_t>(pages.size());
+  }
+
+ private:
+  PageSource& source_;
+  int64_t limit_pages_;
+  int64_t held_ = 0;
+  int64_t created_ = 0;
+  int64_t peak_ = 0;
+};
+
+}  // namespace plimsoll
