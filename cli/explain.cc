@@ -25,9 +25,14 @@ bool is_finding(const explain::Explanation& explanation) {
                      [](const explain::Diagnosis& diagnosis) { return diagnosis.cause != explain::Cause::healthy; });
 }
 
+explain::Explanation explain_files(const Options& options, const explain::Input& input) {
+  if (options.files.size() == 1) return explain::explain(input, options.files[0]);
+  return explain::explain_growth(input, explain::read_input(options.files[1]));
+}
+
 int run(const Options& options) {
   const explain::Input input = explain::read_input(options.files[0]);
-  const explain::Explanation explanation = explain::explain(input, options.files[0]);
+  const explain::Explanation explanation = explain_files(options, input);
   if (options.json) {
     fmt::print("{}\n", report::explanation_json(explanation));
   } else {
@@ -43,7 +48,9 @@ void add_explain(CLI::App& app, int& status) {
   verb->footer(
       "Example: plimsoll explain oom.pickle --html oom.html\nExit status 1 when something ran out, 0 when not.");
   const auto options = std::make_shared<Options>();
-  verb->add_option("FILE", options->files, "A PyTorch snapshot, a log of any framework, or - for standard input")
+  verb->add_option(
+          "FILE", options->files,
+          "A PyTorch snapshot, a log of any framework, a trace, or - for standard input; of two snapshots, what grew")
       ->required()
       ->expected(1, 2);
   verb->add_flag("--json", options->json, "Print JSON");

@@ -349,7 +349,9 @@ class Verdict {
 
   // Accounts are built so that parts add up; what the message leaves open is a part of its own.
   void add_accounts() {
-    if (failure_.total_bytes && failure_.free_bytes) add_device_account();
+    if (failure_.total_bytes && failure_.free_bytes && *failure_.free_bytes <= *failure_.total_bytes) {
+      add_device_account();
+    }
     if (failure_.process_bytes && failure_.allocated_bytes && outside().value_or(0) > 0) {
       diagnosis_.accounts.push_back({"this process",
                                      *failure_.allocated_bytes + holes() + *outside(),
