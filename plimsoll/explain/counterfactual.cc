@@ -19,8 +19,8 @@ constexpr size_t kMostToPack = 2000;  // lifetimes; beyond, the packing search w
 // A history cut at the failure, the failed request as one more block.
 class Case {
  public:
-  Case(const Snapshot& snapshot, const DeviceState& device, const Timeline& timeline)
-      : snapshot_(snapshot), device_(device), timeline_(timeline), oom_(find_oom(device)) {
+  Case(const DeviceState& device, const Timeline& timeline)
+      : device_(device), timeline_(timeline), oom_(find_oom(device)) {
     at_ = oom_ ? oom_->event : timeline.events;
     for (const Lifetime& lifetime : timeline.lifetimes) {
       if (lifetime.begin < at_ && lifetime.bytes > 0) lifetimes_.push_back(lifetime);
@@ -140,7 +140,6 @@ class Case {
     result.push_back({"without the leak: live", needs, ""});
   }
 
-  const Snapshot& snapshot_;
   const DeviceState& device_;
   const Timeline& timeline_;
   std::optional<OomEvent> oom_;
@@ -150,9 +149,8 @@ class Case {
 
 }  // namespace
 
-std::vector<Counterfactual> counterfactuals(const Snapshot& snapshot, const DeviceState& device,
-                                            const Timeline& timeline) {
-  return Case(snapshot, device, timeline).all();
+std::vector<Counterfactual> counterfactuals(const DeviceState& device, const Timeline& timeline) {
+  return Case(device, timeline).all();
 }
 
 }  // namespace plimsoll::explain

@@ -72,7 +72,7 @@ void explain_snapshot(const Snapshot& snapshot, Explanation& explanation) {
     const Timeline timeline = make_timeline(snapshot, device, roles);
     explanation.diagnoses.push_back(diagnose(snapshot, device, timeline));
     if (!timeline.lifetimes.empty()) {
-      explanation.diagnoses.back().counterfactuals = counterfactuals(snapshot, device, timeline);
+      explanation.diagnoses.back().counterfactuals = counterfactuals(device, timeline);
     }
   }
   if (snapshot.devices.empty())
