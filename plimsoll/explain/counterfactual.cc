@@ -32,22 +32,27 @@ class Case {
 
   std::vector<Counterfactual> all() const {
     std::vector<Counterfactual> result;
-    result.push_back({"as it was: reserved", reserved_bytes(device_, at_) + (oom_ ? oom_->requested_bytes : 0),
-                      oom_ ? "with the failed request" : ""});
+    const int64_t reserved = reserved_bytes(device_, at_);
+    if (reserved >= peak(whole) - requested()) {  // otherwise there was no allocator: the history is a trace
+      result.push_back({"as it was: reserved", reserved + requested(), oom_ ? "with the failed request" : ""});
+    }
     result.push_back(perfect());
     const trace::Trace trace = trace_of_lifetimes();
     add_policy(result, trace, "pool", "under Plimsoll's pool");
     add_policy(result, trace, "torch", "under PyTorch's allocator from a fresh start");
     add_expandable(result, trace);
-    result.push_back({"at half the batch: live", peak([](const Lifetime& lifetime) {
-                        return scales(lifetime) ? lifetime.bytes / 2 : lifetime.bytes;
-                      }),
-                      "activations and inputs halved"});
+    const int64_t halved = peak([](const Lifetime& life) { return scales(life) ? life.bytes / 2 : life.bytes; });
+    if (halved < peak(whole)) {
+      result.push_back({"at half the batch: live", halved, "activations and inputs halved"});
+    }
     add_without_leak(result);
     return result;
   }
 
  private:
+  static int64_t whole(const Lifetime& lifetime) { return lifetime.bytes; }
+  int64_t requested() const { return oom_ ? oom_->requested_bytes : 0; }
+
   static bool scales(const Lifetime& lifetime) {
     return lifetime.category == Category::activation || lifetime.category == Category::input;
   }
@@ -67,7 +72,7 @@ class Case {
   }
 
   Counterfactual perfect() const {
-    const int64_t least = peak([](const Lifetime& lifetime) { return lifetime.bytes; });
+    const int64_t least = peak(whole);
     if (lifetimes_.size() > kMostToPack || lifetimes_.empty()) {
       return {"under perfect packing", least, "at least: the most alive at once"};
     }

@@ -113,7 +113,10 @@ Culprit make_culprit(const StackTable& stacks, const Lifetime& lifetime) {
   culprit.stack = stack_text(stacks, lifetime.stack);
   culprit.category = lifetime.category;
   if (lifetime.stack == 0) {
-    culprit.place = lifetime.begin < 0 ? "(older than the recording)" : "(no stack: the autograd engine's threads)";
+    const bool autograd = lifetime.category == Category::activation || lifetime.category == Category::gradient;
+    culprit.place = lifetime.begin < 0 ? "(older than the recording)"
+                    : autograd         ? "(no stack: the autograd engine's threads)"
+                                       : "(no stack recorded)";
     return culprit;
   }
   culprit.place = user_frame(stacks, lifetime.stack);

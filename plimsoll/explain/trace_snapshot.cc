@@ -23,6 +23,7 @@ uint32_t stack_of(Snapshot& snapshot, const trace::Tag& tag) {
 Snapshot snapshot_of(const trace::Trace& trace, std::string source) {
   Snapshot snapshot;
   snapshot.source = std::move(source);
+  snapshot.categories[0] = Category::other;  // without a tag nothing is known
   std::vector<uint32_t> stacks;
   for (uint32_t tag = 0; tag < trace.tags.size(); ++tag) stacks.push_back(stack_of(snapshot, trace.tags[tag]));
   DeviceState device;

@@ -28,6 +28,8 @@ td.number { text-align: right; white-space: nowrap; font-variant-numeric: tabula
 .bar { height: 10px; border-radius: 2px; background: #4e79a7; min-width: 1px; }
 code { background: var(--back); padding: 1px 5px; border-radius: 4px; }
 canvas { width: 100%; display: block; cursor: crosshair; }
+#live { height: 320px; }
+table.account td:nth-child(2) { width: 260px; }
 button { font: inherit; color: inherit; background: var(--back); border: 1px solid var(--line); border-radius: 6px; padding: 3px 10px; cursor: pointer; }
 button[aria-pressed=true] { background: var(--ink); color: var(--paper); }
 #legend { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 8px 0; font-size: 13px; }
@@ -44,7 +46,7 @@ button[aria-pressed=true] { background: var(--ink); color: var(--paper); }
   <h2>Live bytes over the history</h2>
   <p class="soft">Each allocation and free is one step to the right. Wheel: zoom. Drag: move. Double click: all.
     Colour by <button id="by-category" aria-pressed="true">category</button> <button id="by-stack" aria-pressed="false">place</button></p>
-  <canvas id="live" height="320"></canvas>
+  <canvas id="live"></canvas>
   <div id="legend"></div>
 </section>
 <section id="segments" hidden>
@@ -85,7 +87,7 @@ function row(table, cells) {
 
 // The diagnoses.
 function accountTable(account) {
-  const table = element("table");
+  const table = element("table", "account");
   for (const part of [...account.parts].sort((a, b) => b.part_bytes - a.part_bytes)) {
     const bar = element("div", "bar");
     bar.style.width = (account.total_bytes ? 100 * part.part_bytes / account.total_bytes : 0) + "%";

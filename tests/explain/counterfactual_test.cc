@@ -46,7 +46,7 @@ TEST(ExpandableSegments, ReserveAboutWhatPyTorchMeasured) {
   const trace::Trace trace = trace::read(kData + "traces/widecnn_b32.csv.gz");
   ExpandableSegments allocator({});
   const auto result = replay::replay(trace, allocator);
-  EXPECT_NEAR(static_cast<double>(result.policy.reserved_peak_bytes), 4'406'116'352.0, 0.1 * 4'406'116'352.0);
+  EXPECT_NEAR(static_cast<double>(result.policy.reserved_peak_bytes), 4'406'116'352.0, 0.12 * 4'406'116'352.0);
 }
 
 TEST(ExpandableSegments, UseFreePagesWhereverTheyLie) {
