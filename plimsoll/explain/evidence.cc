@@ -224,8 +224,8 @@ std::optional<RepeatedBlocks> find_repeated_blocks(const StackTable& stacks, con
     if (repeats && lifetime.alive_at(event)) blocks.bytes += lifetime.bytes;
   }
   for (const uint32_t frame : common) {
-    if (contains(stacks.file(frame), "torch/") || stacks.name(frame) == "wrapper") continue;
-    blocks.place = frame_text(stacks, frame);
+    if (contains(stacks.file(frame), "torch/")) continue;
+    if (blocks.place.empty() || stacks.name(frame) == "forward") blocks.place = frame_text(stacks, frame);
     blocks.transformers = blocks.transformers || contains(stacks.file(frame), "transformers/");
   }
   return blocks;

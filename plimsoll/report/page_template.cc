@@ -51,7 +51,7 @@ button[aria-pressed=true] { background: var(--ink); color: var(--paper); }
 </section>
 <section id="segments" hidden>
   <h2>Segments of the allocator at the end</h2>
-  <p class="soft">One row per segment, to scale; hatched is free. Hover for the stack.</p>
+  <p class="soft">One row per segment, to scale, coloured by place; pale is free. Hover for the stack.</p>
   <canvas id="map"></canvas>
 </section>
 </main>
