@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/evaluate.h"
 #include "plimsoll/program/ops/shape.h"
 #include "tests/program/op_check.h"
 
@@ -76,6 +79,17 @@ TEST(Pool, ByHand) {
   };
   check_op({.operands = {x}, .build = average(true), .expected = {3, 2, -1.5}});
   check_op({.operands = {x}, .build = average(false), .expected = {3, 2, -3}});
+}
+
+TEST(Pool, MaximaKeepNaN) {
+  Builder b;
+  b.output(max_pool(b, b.input("x", {DType::f32, {1, 1, 4}}), {.kernel = {2}}));
+  Arrays<double> given;
+  given["x"] = Array<double>(TensorSpec{DType::f32, {1, 1, 4}});
+  given["x"].reals = {NAN, 1, -INFINITY, -INFINITY};
+  const auto y = evaluate(b.program(), given).outputs.at("max_pool").reals;
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_EQ(y[1], -INFINITY);
 }
 
 TEST(Pool, GlobalPoolsReadViews) {

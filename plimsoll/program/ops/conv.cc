@@ -117,7 +117,9 @@ void differentiate_conv_transpose(Gradient& g) {
 }
 
 // Two for each product: every element of `side`, the result of a convolution, with the weights of one of its channels.
-Dim product_flops(const Dims& side, const Dims& w) { return Dim(2) * side.elements() * floor_div(w.elements(), w[0]); }
+Dim product_flops(const Dims& side, const Dims& w) {
+  return Dim(2) * side.elements() * Dims(std::span(w.begin() + 1, w.end())).elements();
+}
 
 Dim bias_flops(const Call& call) { return call.arity() > 2 ? call.output(0).shape.elements() : Dim(0); }
 

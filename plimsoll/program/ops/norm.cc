@@ -41,8 +41,9 @@ NormShapes group_shapes(const Call& call) {
   require_channels(call);
   const Dim channels = call.shape(0)[1];
   const Dim groups = call.dim("groups");
+  call.require(!groups.is_constant() || groups.constant() >= 1, "groups must be at least 1");
   const bool known = channels.is_constant() && groups.is_constant();
-  if (known && (groups.constant() < 1 || channels.constant() % groups.constant() != 0)) {
+  if (known && channels.constant() % groups.constant() != 0) {
     call.reject(fmt::format("the channels ({}) must be a multiple of groups ({})", channels.text(), groups.text()));
   }
   return {{call.shape(0)[0], groups}, {channels}};
