@@ -15,7 +15,7 @@ struct NormShapes {
 };
 
 // What a kind of normalisation is.
-struct Norm {
+struct NormKind {
   std::string name;
   bool centred;  // whether there is a mean; saves and reads it, and has a bias
   NormShapes (*shapes)(const Call&);
@@ -24,7 +24,7 @@ struct Norm {
 };
 
 // Statistics that the op makes, the mean before the others.
-int statistics_of(const Norm& norm) { return (norm.centred ? 2 : 1) + static_cast<int>(norm.more_outputs.size()); }
+int statistics_of(const NormKind& norm) { return (norm.centred ? 2 : 1) + static_cast<int>(norm.more_outputs.size()); }
 
 AttributeSpec eps() { return {"eps", AttributeKind::real, Attribute(1e-5)}; }
 AttributeSpec axis() { return {"axis", AttributeKind::integer, Attribute(-1)}; }
@@ -58,17 +58,18 @@ DType statistics_dtype(const Type& x) { return x.dtype == DType::f64 ? DType::f6
 
 // weight and bias are the operands from `first` on, as far as given.
 void require_parameters(const Call& call, const Dims& shape, int first) {
+  const Type like_x{call.input(0).dtype, shape};
+  const Type like_statistics{statistics_dtype(call.input(0)), shape};
   for (int i = first; i < call.arity(); ++i) {
-    const DType dtype = call.input(i).dtype;
-    const bool dtype_fits = dtype == call.input(0).dtype || dtype == statistics_dtype(call.input(0));
-    if (!dtype_fits || call.shape(i) != shape) {
-      call.reject(fmt::format("{} must be {}{}", call.def.input_name(i), name(call.input(0).dtype), shape.text()));
+    if (call.input(i) != like_x && call.input(i) != like_statistics) {
+      const std::string other = like_x == like_statistics ? "" : " or " + like_statistics.text();
+      call.reject(fmt::format("{} must be {}{}", call.def.input_name(i), like_x.text(), other));
     }
     call.require_same(i, first);
   }
 }
 
-std::vector<Type> infer_norm(const Norm& norm, const Call& call) {
+std::vector<Type> infer_norm(const NormKind& norm, const Call& call) {
   call.require_floating(0);
   const NormShapes shapes = norm.shapes(call);
   require_parameters(call, shapes.parameters, 1);
@@ -78,7 +79,7 @@ std::vector<Type> infer_norm(const Norm& norm, const Call& call) {
   return types;
 }
 
-std::vector<Type> infer_norm_backward(const Norm& norm, const Call& call) {
+std::vector<Type> infer_norm_backward(const NormKind& norm, const Call& call) {
   call.require_floating(0);
   call.require_same(0, 1);
   const NormShapes shapes = norm.shapes(call);
@@ -96,7 +97,7 @@ std::vector<Type> infer_norm_backward(const Norm& norm, const Call& call) {
   return types;
 }
 
-void require_no_gradient_of_statistics(const Norm& norm, const Gradient& g) {
+void require_no_gradient_of_statistics(const NormKind& norm, const Gradient& g) {
   for (int k = 1; k <= statistics_of(norm); ++k) {
     if (!g.of_output(k)) continue;
     throw ArgumentError(fmt::format("{}: a gradient is asked of the statistics that %{} is made with; they have none",
@@ -104,7 +105,7 @@ void require_no_gradient_of_statistics(const Norm& norm, const Gradient& g) {
   }
 }
 
-void differentiate_norm(const Norm& norm, Gradient& g) {
+void differentiate_norm(const NormKind& norm, Gradient& g) {
   require_no_gradient_of_statistics(norm, g);
   std::vector<Value> reads = {g.of_output(), g.input(0), g.saved(1)};
   if (norm.centred) reads.push_back(g.saved(2));
@@ -121,7 +122,7 @@ std::function<Dim(const Call&)> flops_for_each_element(int64_t flops) {
 }
 
 // A normalisation and its backward op.
-void add_pair(OpTable& table, const Norm& norm) {
+void add_pair(OpTable& table, const NormKind& norm) {
   using Names = std::vector<std::string>;
   Names outputs = norm.centred ? Names{"y", "mean?", "rstd?"} : Names{"y", "rstd?"};
   outputs.insert(outputs.end(), norm.more_outputs.begin(), norm.more_outputs.end());

@@ -36,7 +36,7 @@ DType window_index(const Call& call, const Dims& x) {
 DType plane_index(const Call& /*call*/, const Dims& /*x*/) { return DType::i32; }
 
 // What a kind of pool is: the rules of its result and its indices.
-struct Pool {
+struct PoolKind {
   std::string name;
   Dims (*shape)(const Call&, const Dims& x);
   DType (*index)(const Call&, const Dims& x);  // nullptr: an average, which saves nothing
@@ -53,19 +53,19 @@ Dim window_flops(const Call& call, const Dims& x, const Dims& y) {
 Dim adaptive_flops(const Call& /*call*/, const Dims& x, const Dims& /*y*/) { return x.elements(); }
 
 // A maximum gives dy to one element of a window, an average to all.
-Dim backward_flops(const Pool& pool, const Call& call) {
+Dim backward_flops(const PoolKind& pool, const Call& call) {
   const Dims& y = call.shape(0);
   return pool.index != nullptr ? y.elements() : pool.flops(call, call.output(0).shape, y);
 }
 
-std::vector<Type> infer_pool(const Pool& pool, const Call& call) {
+std::vector<Type> infer_pool(const PoolKind& pool, const Call& call) {
   call.require_floating(0);
   const Dims y = pool.shape(call, call.shape(0));
   if (pool.index == nullptr) return {{call.input(0).dtype, y}};
   return {{call.input(0).dtype, y}, {pool.index(call, call.shape(0)), y}};
 }
 
-std::vector<Type> infer_pool_backward(const Pool& pool, const Call& call) {
+std::vector<Type> infer_pool_backward(const PoolKind& pool, const Call& call) {
   call.require_floating(0);
   const Dims& x = call.dims("shape");
   const Dims y = pool.shape(call, x);
@@ -77,7 +77,7 @@ std::vector<Type> infer_pool_backward(const Pool& pool, const Call& call) {
   return {{call.input(0).dtype, x}};
 }
 
-void differentiate_pool(const Pool& pool, Gradient& g) {
+void differentiate_pool(const PoolKind& pool, Gradient& g) {
   std::vector<Value> reads = {g.of_output()};
   if (pool.index != nullptr) reads.push_back(g.saved(1));
   std::vector<NamedAttribute> attributes = g.attributes();
@@ -86,7 +86,7 @@ void differentiate_pool(const Pool& pool, Gradient& g) {
 }
 
 // A pool and its pool_backward(dy, indices?).
-void add_pair(OpTable& table, const Pool& pool) {
+void add_pair(OpTable& table, const PoolKind& pool) {
   const bool saves = pool.index != nullptr;
   table.add({.name = pool.name,
              .inputs = {"x"},
