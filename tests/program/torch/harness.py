@@ -16,11 +16,11 @@ _random = torch.Generator().manual_seed(20)
 
 
 def randn(*shape):
-    return torch.randn(*shape, generator=_random, dtype=torch.float64)
+    return torch.randn(shape, generator=_random, dtype=torch.float64)
 
 
 def uniform(low, high, *shape):
-    return low + (high - low) * torch.rand(*shape, generator=_random, dtype=torch.float64)
+    return low + (high - low) * torch.rand(shape, generator=_random, dtype=torch.float64)
 
 
 def randint(low, high, *shape):
