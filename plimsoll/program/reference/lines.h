@@ -32,15 +32,26 @@ void for_each_line(const Shape& shape, int axis, F visit) {
   }
 }
 
-// log(sum(exp(x))) along the line, without overflow; minus infinity for an empty line or one of minus infinities.
+// The largest element of a line, and the sum of exp(x - largest) along it: a sum of exponentials that cannot overflow.
+template <class T>
+struct ExpSum {
+  T largest;
+  T sum;
+};
+
+template <class T>
+ExpSum<T> exp_sum(const std::vector<T>& x, const Line& line) {
+  ExpSum<T> result{-std::numeric_limits<T>::infinity(), 0};
+  for (size_t i = 0; i < line.length; ++i) result.largest = std::max(result.largest, x[line.at(i)]);
+  for (size_t i = 0; i < line.length; ++i) result.sum += std::exp(x[line.at(i)] - result.largest);
+  return result;
+}
+
+// log(sum(exp(x))) along the line; minus infinity for an empty line or one of minus infinities.
 template <class T>
 T log_sum_exp(const std::vector<T>& x, const Line& line) {
-  T most = -std::numeric_limits<T>::infinity();
-  for (size_t i = 0; i < line.length; ++i) most = std::max(most, x[line.at(i)]);
-  if (std::isinf(most)) return most;
-  T sum = 0;
-  for (size_t i = 0; i < line.length; ++i) sum += std::exp(x[line.at(i)] - most);
-  return most + std::log(sum);
+  const ExpSum<T> all = exp_sum(x, line);
+  return std::isinf(all.largest) ? all.largest : all.largest + std::log(all.sum);
 }
 
 }  // namespace plimsoll::program

@@ -6,13 +6,13 @@
 namespace plimsoll::program {
 namespace {
 
-// y = finish(x - log(sum(exp(x)))) along each line
+// y = of(x - largest, sum of exponentials of that) along each line
 template <class T, class F>
-void forward(Run<T>& run, F finish) {
+void forward(Run<T>& run, F of) {
   const auto& x = run.reals(0);
   for_each_line(run.shape(0), run.call.axis("axis"), [&](const Line& line, size_t /*place*/) {
-    const T sum = log_sum_exp(x, line);
-    for (size_t i = 0; i < line.length; ++i) run.out().reals[line.at(i)] = finish(x[line.at(i)] - sum);
+    const ExpSum<T> all = exp_sum(x, line);
+    for (size_t i = 0; i < line.length; ++i) run.out().reals[line.at(i)] = of(x[line.at(i)] - all.largest, all.sum);
   });
 }
 
@@ -43,8 +43,8 @@ void log_softmax_backward(Run<T>& run) {
 }  // namespace
 
 void register_softmax_reference(OpTable& table) {
-  table.reference("softmax", [](auto& run) { forward(run, [](auto x) { return std::exp(x); }); });
-  table.reference("log_softmax", [](auto& run) { forward(run, [](auto x) { return x; }); });
+  table.reference("softmax", [](auto& run) { forward(run, [](auto x, auto sum) { return std::exp(x) / sum; }); });
+  table.reference("log_softmax", [](auto& run) { forward(run, [](auto x, auto sum) { return x - std::log(sum); }); });
   table.reference("softmax_backward", [](auto& run) { softmax_backward(run); });
   table.reference("log_softmax_backward", [](auto& run) { log_softmax_backward(run); });
 }
