@@ -16,6 +16,7 @@ using AddVerb = void (*)(CLI::App& app, int& status);
 
 void add_models(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
+void add_pack(CLI::App& app, int& status);
 void add_tensor(CLI::App& app, int& status);
 
 }  // namespace plimsoll::cli

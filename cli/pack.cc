@@ -1,0 +1,142 @@
+#include "plimsoll/pack/pack.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "cli/verbs.h"
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+#include "plimsoll/pack/csv.h"
+#include "plimsoll/pack/oracle.h"
+
+namespace plimsoll::cli {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string capacity;
+  std::string hint;
+  std::string output;
+  double time_limit_s = 10;
+  int threads = 1;
+  uint64_t seed = 1;
+  bool verify = false;
+  bool json = false;
+};
+
+// Offsets of an earlier packing by id; -1 for buffers that it did not have.
+std::vector<int64_t> read_hint(const std::string& path, const std::vector<std::string>& ids) {
+  if (path.empty()) return {};
+  const pack::Table earlier = pack::read_csv(path);
+  std::unordered_map<std::string, int64_t> offset_of;
+  for (size_t i = 0; i < earlier.ids.size(); ++i) {
+    offset_of.emplace(earlier.ids[i], earlier.buffers[i].fixed_offset.value_or(-1));
+  }
+  std::vector<int64_t> hint;
+  for (const std::string& id : ids) {
+    const auto found = offset_of.find(id);
+    hint.push_back(found == offset_of.end() ? -1 : found->second);
+  }
+  return hint;
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw SystemError::from_errno(fmt::format("writing {}", path), errno);
+}
+
+nlohmann::ordered_json to_json(const pack::Table& table, const pack::Result& result, double seconds) {
+  nlohmann::ordered_json json = {{"packed", static_cast<bool>(result)},
+                                 {"peak_bytes", result->peak_bytes},
+                                 {"lower_bound_bytes", result->lower_bound_bytes},
+                                 {"bound", result->bound.text()},
+                                 {"optimal", result->optimal},
+                                 {"seconds", seconds},
+                                 {"nodes", result->nodes},
+                                 {"buffers", table.buffers.size()}};
+  if (!result) json["why"] = result.why();
+  return json;
+}
+
+void print(const pack::Table& table, const pack::Result& result, double seconds) {
+  const pack::Packing& packing = *result;
+  if (!result) fmt::print("no packing: {}\n", result.why());
+  if (!packing.offsets.empty()) {
+    const double gap = 100.0 * static_cast<double>(packing.peak_bytes - packing.lower_bound_bytes) /
+                       static_cast<double>(packing.lower_bound_bytes);
+    fmt::print("peak         {:>20} bytes  {:>12}  {}\n", format_count(packing.peak_bytes),
+               format_bytes(packing.peak_bytes),
+               packing.optimal ? "optimal" : fmt::format("at most {:.2f} % above the optimum", gap));
+  }
+  fmt::print("lower bound  {:>20} bytes  {:>12}  {}\n", format_count(packing.lower_bound_bytes),
+             format_bytes(packing.lower_bound_bytes), packing.bound.text());
+  fmt::print("{} buffers, {:.3f} s, {} search nodes\n", format_count(static_cast<int64_t>(table.buffers.size())),
+             seconds, format_count(packing.nodes));
+}
+
+void verify(const pack::Table& table, const pack::Packing& packing, int64_t capacity) {
+  if (const auto fault = pack::find_fault(table.buffers, packing.offsets, capacity)) {
+    throw Error("the packing is wrong, please report this: " + fault->text());
+  }
+}
+
+pack::Options pack_options(const Options& options) {
+  pack::Options result;
+  if (!options.capacity.empty()) result.capacity = parse_bytes(options.capacity);
+  result.time_limit_s = options.time_limit_s;
+  result.threads = options.threads;
+  result.seed = options.seed;
+  return result;
+}
+
+int run(const Options& options) {
+  const pack::Table table = pack::read_csv(options.file);
+  const std::vector<int64_t> hint = read_hint(options.hint, table.ids);
+  pack::Options how = pack_options(options);
+  how.hint = hint;
+  const auto start = std::chrono::steady_clock::now();
+  const pack::Result result = pack::pack(table.buffers, how);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (options.verify && result) verify(table, *result, how.capacity.value_or(INT64_MAX));
+  if (!options.output.empty() && result) write(options.output, pack::to_csv(table, result->offsets));
+  if (options.json) {
+    fmt::print("{}\n", to_json(table, result, seconds).dump(2));
+  } else {
+    print(table, result, seconds);
+    if (options.verify && result) fmt::print("verified\n");
+  }
+  return result ? kDone : kFinding;
+}
+
+}  // namespace
+
+void add_pack(CLI::App& app, int& status) {
+  CLI::App* verb = app.add_subcommand("pack", "Offsets for buffers with lifetimes");
+  verb->footer(
+      "FILE has the columns id,lower,upper,size (half-open lifetimes) and optionally alignment,offset,gaps.\n"
+      "Example: plimsoll pack buffers.csv --capacity 1MiB -o packed.csv");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("FILE", options->file, "Buffers as CSV")->required();
+  verb->add_option("--capacity", options->capacity, "Decide whether this many bytes do; without it, minimise");
+  verb->add_option("--time-limit", options->time_limit_s, "Seconds")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--threads", options->threads, "Threads of the search")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  verb->add_option("--seed", options->seed, "Of the search's random choices")->capture_default_str();
+  verb->add_option("--hint", options->hint, "An earlier output, to start from");
+  verb->add_flag("--verify", options->verify, "Check the packing with the independent oracle");
+  verb->add_option("-o,--output", options->output, "Write the buffers with their offsets here");
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,254 @@
+#include "plimsoll/pack/greedy.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/pack/skyline.h"
+
+namespace plimsoll::pack {
+namespace {
+
+// Above this many buffers only passes that stay near-linear are made.
+constexpr int32_t kMostForFirstFit = 5000;
+
+std::vector<int32_t> all_in_order(const Instance& instance) {
+  std::vector<int32_t> order(instance.count());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+// Indices by falling key; equal keys stay in the order of the input.
+template <typename Key>
+std::vector<int32_t> falling(const Instance& instance, Key key) {
+  std::vector<int32_t> order = all_in_order(instance);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return key(a) > key(b); });
+  return order;
+}
+
+int32_t width(const Instance& instance, int32_t i) { return instance.hull(i).end - instance.hull(i).first; }
+
+bool overlap(std::span<const Span> a, std::span<const Span> b) {
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (a[i].first < b[j].end && b[j].first < a[i].end) return true;
+    (a[i].end < b[j].end ? i : j) += 1;
+  }
+  return false;
+}
+
+struct Placed {
+  int64_t offset;
+  int64_t end;
+  Span hull;
+  int32_t index;
+};
+
+// Placed buffers by rising offset.
+class FirstFit {
+ public:
+  explicit FirstFit(const Instance& instance) : instance_(instance) { placed_.reserve(instance.count()); }
+
+  void put(int32_t i, int64_t offset) {
+    const Placed placed{offset, offset + instance_.sizes[i], instance_.hull(i), i};
+    const auto at = std::upper_bound(placed_.begin(), placed_.end(), offset,
+                                     [](int64_t value, const Placed& other) { return value < other.offset; });
+    placed_.insert(at, placed);
+  }
+
+  int64_t lowest(int32_t i) const {
+    const Span hull = instance_.hull(i);
+    const int64_t size = instance_.sizes[i];
+    const int64_t alignment = instance_.alignment(i);
+    int64_t offset = 0;
+    for (const Placed& other : placed_) {
+      if (other.offset >= offset + size) break;
+      if (other.end <= offset || other.hull.end <= hull.first || hull.end <= other.hull.first) continue;
+      if (!instance_.span_begin.empty() && !overlap(instance_.spans_of(i), instance_.spans_of(other.index))) continue;
+      offset = alignment == 1 ? other.end : align_up(other.end, alignment);
+    }
+    return offset;
+  }
+
+ private:
+  const Instance& instance_;
+  std::vector<Placed> placed_;
+};
+
+// Places the buffers with fixed offsets through `put` and returns where the highest ends.
+template <typename Put>
+int64_t place_fixed(const Instance& instance, Placement& placement, Put put) {
+  int64_t peak = 0;
+  for (int32_t i = 0; i < static_cast<int32_t>(instance.fixed.size()); ++i) {
+    if (instance.fixed[i] < 0) continue;
+    placement.offsets[i] = instance.fixed[i];
+    put(i, instance.fixed[i]);
+    peak = std::max(peak, instance.fixed[i] + instance.sizes[i]);
+  }
+  return peak;
+}
+
+// Each buffer in turn on top of all that it overlaps: no holes are filled, but it takes logarithmic time, and buffers
+// that nest like calls (forward and backward) come out perfect when the longest-lived go first.
+Placement stack_up(const Instance& instance, std::span<const int32_t> order) {
+  Placement placement{std::vector<int64_t>(instance.count()), 0};
+  Skyline skyline(instance.sections());
+  const auto put = [&](int32_t i, int64_t offset) {
+    for (const Span& span : instance.spans_of(i)) skyline.raise(span, offset + instance.sizes[i]);
+  };
+  placement.peak = place_fixed(instance, placement, put);
+  for (const int32_t i : order) {
+    if (instance.fixed_offset(i) >= 0) continue;
+    int64_t offset = 0;
+    for (const Span& span : instance.spans_of(i)) offset = std::max(offset, skyline.highest(span));
+    placement.offsets[i] = align_up(offset, instance.alignment(i));
+    put(i, placement.offsets[i]);
+    placement.peak = std::max(placement.peak, placement.offsets[i] + instance.sizes[i]);
+  }
+  return placement;
+}
+
+// The holes of an arena that grows at its top, by size and by offset.
+class FreeList {
+ public:
+  int64_t allocate(int64_t size, int64_t alignment) {
+    for (auto hole = by_size_.lower_bound({size, 0}); hole != by_size_.end(); ++hole) {
+      const auto [length, start] = *hole;
+      const int64_t offset = align_up(start, alignment);
+      if (offset + size > start + length) continue;
+      remove(start, length);
+      add(start, offset - start);
+      add(offset + size, start + length - offset - size);
+      return offset;
+    }
+    const int64_t offset = align_up(top_, alignment);
+    add(top_, offset - top_);
+    top_ = offset + size;
+    return offset;
+  }
+
+  void release(int64_t offset, int64_t size) {
+    auto after = by_offset_.lower_bound(offset);
+    if (after != by_offset_.end() && after->first == offset + size) {
+      size += after->second;
+      const auto [start, length] = *after;
+      remove(start, length);
+    }
+    const auto before = by_offset_.lower_bound(offset);
+    if (before != by_offset_.begin() && std::prev(before)->first + std::prev(before)->second == offset) {
+      const auto [start, length] = *std::prev(before);
+      remove(start, length);
+      offset = start;
+      size += length;
+    }
+    if (offset + size == top_) {
+      top_ = offset;
+    } else {
+      add(offset, size);
+    }
+  }
+
+ private:
+  void add(int64_t start, int64_t length) {
+    if (length == 0) return;
+    by_size_.emplace(length, start);
+    by_offset_.emplace(start, length);
+  }
+  void remove(int64_t start, int64_t length) {
+    by_size_.erase({length, start});
+    by_offset_.erase(start);
+  }
+
+  int64_t top_ = 0;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+  std::map<int64_t, int64_t> by_offset_;
+};
+
+// What an allocator that always takes the smallest hole would do as time goes by; gaps are not used.
+Placement best_fit_in_time(const Instance& instance) {
+  Placement placement{std::vector<int64_t>(instance.count()), 0};
+  const auto by = [&](auto key) {
+    std::vector<int32_t> order = all_in_order(instance);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
+    return order;
+  };
+  const std::vector<int32_t> ends = by([&](int32_t i) { return instance.hull(i).end; });
+  FreeList holes;
+  size_t released = 0;
+  for (const int32_t i : by([&](int32_t b) { return instance.hull(b).first; })) {
+    for (; instance.hull(ends[released]).end <= instance.hull(i).first; ++released) {
+      holes.release(placement.offsets[ends[released]], instance.sizes[ends[released]]);
+    }
+    placement.offsets[i] = holes.allocate(instance.sizes[i], instance.alignment(i));
+    placement.peak = std::max(placement.peak, placement.offsets[i] + instance.sizes[i]);
+  }
+  return placement;
+}
+
+// Keeps the best placement and knows when it is good enough.
+class Contest {
+ public:
+  explicit Contest(int64_t target) : target_(target) {}
+  bool won() const { return best_.peak <= target_; }
+  int64_t limit() const { return best_.peak; }
+  void enter(Placement placement) {
+    if (!placement.offsets.empty() && placement.peak < best_.peak) best_ = std::move(placement);
+  }
+  Placement take() { return std::move(best_); }
+
+ private:
+  int64_t target_;
+  Placement best_;
+};
+
+void try_first_fit(const Instance& instance, Contest& contest) {
+  const std::vector<int64_t> crowd = crowds(instance);
+  const auto enter = [&](auto key) {
+    if (!contest.won()) contest.enter(first_fit(instance, falling(instance, key), contest.limit()));
+  };
+  enter([&](int32_t i) { return instance.sizes[i]; });
+  enter([&](int32_t i) { return static_cast<double>(instance.sizes[i]) * width(instance, i); });
+  enter([&](int32_t i) { return width(instance, i); });
+  enter([&](int32_t i) { return std::pair(crowd[i], instance.sizes[i]); });
+  enter([&](int32_t i) { return -instance.hull(i).first; });
+  enter([&](int32_t i) { return instance.hull(i).end; });
+}
+
+}  // namespace
+
+Placement first_fit(const Instance& instance, std::span<const int32_t> order, int64_t limit) {
+  Placement placement{std::vector<int64_t>(instance.count()), 0};
+  FirstFit fit(instance);
+  placement.peak = place_fixed(instance, placement, [&](int32_t i, int64_t offset) { fit.put(i, offset); });
+  for (const int32_t i : order) {
+    if (instance.fixed_offset(i) >= 0) continue;
+    const int64_t offset = fit.lowest(i);
+    placement.offsets[i] = offset;
+    placement.peak = std::max(placement.peak, offset + instance.sizes[i]);
+    if (placement.peak >= limit) return {};
+    fit.put(i, offset);
+  }
+  return placement;
+}
+
+Placement pack_greedily(const Instance& instance, int64_t target, std::span<const int64_t> hint) {
+  Contest contest(target);
+  const bool small = instance.count() <= kMostForFirstFit;
+  if (!hint.empty()) {
+    const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
+    contest.enter(small ? first_fit(instance, order) : stack_up(instance, order));
+  }
+  if (!contest.won())
+    contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); })));
+  if (small) {
+    try_first_fit(instance, contest);
+  } else {
+    if (!contest.won() && instance.fixed.empty()) contest.enter(best_fit_in_time(instance));
+    if (!contest.won())
+      contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return instance.sizes[i]; })));
+  }
+  return contest.take();
+}
+
+}  // namespace plimsoll::pack

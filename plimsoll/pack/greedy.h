@@ -1,0 +1,26 @@
+// Packings made in one pass over the buffers, several orders and the best of them: near-linear where there are many
+// buffers. Offsets and peaks are in units of the instance.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plimsoll/pack/instance.h"
+
+namespace plimsoll::pack {
+
+struct Placement {
+  std::vector<int64_t> offsets = {};  // empty: none
+  int64_t peak = INT64_MAX;
+};
+
+// The best of several orders; stops at the first whose peak is at most `target`. `hint` (may be empty) holds offsets of
+// a similar instance, -1 for unknown, and is tried first. Fixed offsets are kept; they must not collide.
+Placement pack_greedily(const Instance& instance, int64_t target, std::span<const int64_t> hint = {});
+
+// Each buffer in turn at its lowest free offset, holes included. O(n^2). Gives up, without offsets, as soon as the peak
+// reaches `limit`.
+Placement first_fit(const Instance& instance, std::span<const int32_t> order, int64_t limit = INT64_MAX);
+
+}  // namespace plimsoll::pack

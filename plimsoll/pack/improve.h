@@ -1,0 +1,34 @@
+// Drives the complete search: from a packing and a bound towards each other.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "plimsoll/pack/greedy.h"
+#include "plimsoll/pack/instance.h"
+#include "plimsoll/pack/search.h"
+
+namespace plimsoll::pack {
+
+// What is known of an instance: a packing, and a peak below which there is none.
+struct Bracket {
+  Placement best;
+  int64_t lower = 0;
+  int64_t nodes = 0;  // spent on it
+
+  bool closed() const { return best.peak <= lower; }
+};
+
+struct Effort {
+  Limits limits;
+  int threads = 1;
+  uint64_t seed = 1;
+  Inference inference;
+  std::span<const int64_t> hint;
+};
+
+// Narrows the bracket until it is closed, the best peak is at most `enough` or the lower bound exceeds that, or the
+// limits are reached. With `only_enough`, only the question whether `enough` can be had is asked.
+void improve(const Instance& instance, Bracket& bracket, int64_t enough, bool only_enough, const Effort& effort);
+
+}  // namespace plimsoll::pack

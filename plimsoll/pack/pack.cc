@@ -1,0 +1,170 @@
+#include "plimsoll/pack/pack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+#include "plimsoll/pack/greedy.h"
+#include "plimsoll/pack/improve.h"
+#include "plimsoll/pack/instance.h"
+#include "plimsoll/pack/oracle.h"
+
+namespace plimsoll::pack {
+namespace {
+
+// The tables of the complete search grow with the square of the buffers.
+constexpr int32_t kMostForSearch = 5000;
+
+void check_options(std::span<const Buffer> buffers, const Options& options) {
+  if (!options.hint.empty() && options.hint.size() != buffers.size()) {
+    throw ArgumentError(
+        fmt::format("{} hints for {} buffers, expected one for each", options.hint.size(), buffers.size()));
+  }
+  if (options.threads < 1) throw ArgumentError(fmt::format("{} threads, expected at least 1", options.threads));
+  if (options.capacity.value_or(0) < 0) {
+    throw ArgumentError(fmt::format("the capacity is {}, expected at least 0", *options.capacity));
+  }
+}
+
+Bound simple_bound(const Instance& instance) {
+  const auto most = std::max_element(instance.loads.begin(), instance.loads.end());
+  const int64_t time = instance.times[most - instance.loads.begin()];
+  Bound bound{*most * instance.unit, Bound::Kind::live_load, time, time + 1};
+  for (int32_t i = 0; i < static_cast<int32_t>(instance.fixed.size()); ++i) {
+    const int64_t end = (instance.fixed[i] + instance.sizes[i]) * instance.unit;
+    if (instance.fixed[i] < 0 || end <= bound.bytes) continue;
+    const Span hull = instance.hull(i);
+    bound = {end, Bound::Kind::fixed_offset, instance.times[hull.first], instance.times[hull.end - 1] + 1};
+  }
+  return bound;
+}
+
+// Two fixed offsets that collide, if any.
+std::string fixed_collision(std::span<const Buffer> buffers) {
+  std::vector<Buffer> fixed;
+  std::vector<int64_t> offsets;
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!buffers[i].fixed_offset) continue;
+    fixed.push_back(buffers[i]);
+    offsets.push_back(*buffers[i].fixed_offset);
+    indices.push_back(i);
+  }
+  const auto fault = find_fault(fixed, offsets);
+  if (!fault) return {};
+  return fmt::format("the fixed offsets of buffers {} and {} collide at time {}", indices[fault->buffer],
+                     indices[fault->other], fault->time);
+}
+
+// Why the capacity cannot do, when the bound alone says so.
+std::string too_small(std::span<const Buffer> buffers, int64_t capacity, const Bound& bound) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].bytes <= capacity) continue;
+    return fmt::format("buffer {} of {} bytes is larger than the capacity of {}", i, buffers[i].bytes, capacity);
+  }
+  return fmt::format("the capacity of {} is too small: {} ({} bytes)", capacity, bound.text(), bound.bytes);
+}
+
+class Packer {
+ public:
+  Packer(std::span<const Buffer> buffers, const Options& options)
+      : buffers_(buffers), options_(options), instance_(make_instance(buffers)), bound_(simple_bound(instance_)) {
+    deadline_ =
+        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(std::min(options.time_limit_s, 1e8)));
+    bracket_.lower = bound_.bytes / instance_.unit;
+  }
+
+  Result pack() {
+    if (!instance_.fixed.empty()) {
+      if (std::string collision = fixed_collision(buffers_); !collision.empty())
+        return infeasible(std::move(collision));
+    }
+    bracket_.best = pack_greedily(instance_, enough(), options_.hint);
+    if (options_.capacity && bound_.bytes > *options_.capacity) {
+      return infeasible(too_small(buffers_, *options_.capacity, bound_));
+    }
+    if (bracket_.best.peak > enough() && instance_.count() <= kMostForSearch) search();
+    return conclude();
+  }
+
+ private:
+  // A peak that answers the question, in units.
+  int64_t enough() const { return options_.capacity ? *options_.capacity / instance_.unit : bracket_.lower; }
+
+  void search() {
+    Effort effort{.limits = {.nodes = options_.node_limit, .deadline = deadline_},
+                  .threads = options_.threads,
+                  .seed = options_.seed,
+                  .inference = options_.inference,
+                  .hint = options_.hint};
+    const int64_t before = bracket_.lower;
+    improve(instance_, bracket_, options_.capacity ? enough() : 0, options_.capacity.has_value(), effort);
+    if (bracket_.lower > before) {
+      bound_ = {bracket_.lower * instance_.unit, Bound::Kind::search, instance_.times.front(),
+                instance_.times.back() + 1};
+    }
+  }
+
+  Result conclude() {
+    if (!options_.capacity || bracket_.best.peak <= enough()) return finish({});
+    if (bracket_.lower > enough()) {
+      return infeasible(fmt::format("the complete search has shown that {} bytes are too few", *options_.capacity));
+    }
+    Result result = finish(fmt::format("no packing in {} bytes was found within the limits; the best takes {}",
+                                       *options_.capacity, bracket_.best.peak * instance_.unit));
+    result.outcome = Result::Outcome::out_of_time;
+    return result;
+  }
+
+  Result infeasible(std::string reason) {
+    Result result = finish(std::move(reason));
+    result.outcome = Result::Outcome::infeasible;
+    return result;
+  }
+
+  Result finish(std::string reason) {
+    Result result;
+    result.reason = std::move(reason);
+    Packing& packing = result.best;
+    packing.offsets = std::move(bracket_.best.offsets);
+    for (int64_t& offset : packing.offsets) offset *= instance_.unit;
+    if (!packing.offsets.empty()) packing.peak_bytes = bracket_.best.peak * instance_.unit;
+    packing.lower_bound_bytes = bound_.bytes;
+    packing.bound = bound_;
+    packing.optimal = packing.peak_bytes == bound_.bytes;
+    packing.nodes = bracket_.nodes;
+    return result;
+  }
+
+  std::span<const Buffer> buffers_;
+  const Options& options_;
+  Instance instance_;
+  Bound bound_;
+  Bracket bracket_;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+}  // namespace
+
+std::string Bound::text() const {
+  switch (kind) {
+    case Kind::live_load:
+      return fmt::format("{} are alive at time {}", format_bytes(bytes), first);
+    case Kind::fixed_offset:
+      return fmt::format("a fixed offset ends at {}", format_bytes(bytes));
+    case Kind::search:
+      return fmt::format("what is alive in [{}, {}) does not fit in less than {}", first, end, format_bytes(bytes));
+  }
+  return {};
+}
+
+Result pack(std::span<const Buffer> buffers, const Options& options) {
+  check_options(buffers, options);
+  if (buffers.empty()) return {.best = {.optimal = true}};
+  return Packer(buffers, options).pack();
+}
+
+}  // namespace plimsoll::pack

@@ -1,0 +1,39 @@
+// The runs of the complete search, one after the other: which strategy, in which order, for how many nodes. Search
+// times have heavy tails, so many short runs in different orders beat one long one; runs grow slowly, so that in the
+// end one of them is long enough to be complete.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plimsoll/pack/instance.h"
+#include "plimsoll/pack/search.h"
+
+namespace plimsoll::pack {
+
+struct Run {
+  Strategy strategy = Strategy::lowest;
+  std::vector<int32_t> ranks;
+  int64_t nodes = 0;
+};
+
+class Portfolio {
+ public:
+  // `hint` (may be empty): offsets of a similar instance, -1 for unknown. The first runs follow it.
+  Portfolio(const Instance& instance, uint64_t seed, std::span<const int64_t> hint);
+
+  // The k-th run, a function of the instance, the seed and k alone.
+  Run run(int64_t k) const;
+
+ private:
+  double key(int32_t buffer, char criterion) const;
+  std::vector<int32_t> ranks(const char* criteria, int64_t k) const;
+
+  const Instance& instance_;
+  uint64_t seed_;
+  std::vector<int64_t> hint_;
+  std::vector<int64_t> crowds_;
+};
+
+}  // namespace plimsoll::pack

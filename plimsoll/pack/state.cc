@@ -1,0 +1,244 @@
+#include "plimsoll/pack/state.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "plimsoll/base/bytes.h"
+
+namespace plimsoll::pack {
+
+State::State(const Instance& instance, const Inference& inference)
+    : instance_(instance),
+      inference_(inference),
+      conflicts_(instance.count(), instance.count()),
+      members_(instance.sections(), instance.count()),
+      unplaced_(instance.count()),
+      next_twin_(instance.count(), -1),
+      floors_(instance.sections()),
+      choices_(instance.sections()),
+      dirty_sections_(instance.sections()),
+      dirty_buffers_(instance.count()) {
+  const int32_t count = instance.count();
+  for (int32_t i = 0; i < count; ++i) {
+    for (const Span& span : instance.spans_of(i)) {
+      for (int32_t s = span.first; s < span.end; ++s) members_.insert(s, i);
+    }
+    if (instance.fixed_offset(i) >= 0) fixed_.push_back(i);
+  }
+  for (int32_t i = 0; i < count; ++i) {
+    uint64_t* row = conflicts_.row(i);
+    for (const Span& span : instance.spans_of(i)) {
+      for (int32_t s = span.first; s < span.end; ++s) {
+        std::transform(row, row + words(), members_.row(s), row, std::bit_or());
+      }
+    }
+    conflicts_.erase(i, i);
+  }
+  if (inference.symmetry) order_twins();
+}
+
+void State::order_twins() {
+  std::map<std::tuple<int64_t, int64_t, std::vector<std::pair<int32_t, int32_t>>>, int32_t> last;
+  for (int32_t i = 0; i < instance_.count(); ++i) {
+    if (instance_.fixed_offset(i) >= 0) continue;
+    std::vector<std::pair<int32_t, int32_t>> spans;
+    for (const Span& span : instance_.spans_of(i)) spans.emplace_back(span.first, span.end);
+    const auto [twin, fresh] = last.try_emplace({instance_.sizes[i], instance_.alignment(i), std::move(spans)}, i);
+    if (fresh) continue;
+    next_twin_[twin->second] = i;
+    twin->second = i;
+  }
+}
+
+bool State::reset(int64_t capacity) {
+  capacity_ = capacity;
+  trail_.clear();
+  dirty_sections_.clear();
+  dirty_buffers_.clear();
+  resting_.assign(instance_.count(), 0);
+  lowest_.assign(instance_.count(), 0);
+  limits_.assign(instance_.sections(), capacity);
+  crossings_.assign(instance_.sections(), 0);
+  for (int32_t i = 0; i < instance_.count(); ++i) shift(i, 1);
+  for (int32_t s = 0; s < instance_.sections(); ++s) dirty_sections_.insert(s);
+  for (const int32_t i : fixed_) resting_[i] = lowest_[i] = instance_.fixed[i];
+  for (int32_t i = 0; i < instance_.count(); ++i) {
+    if (instance_.fixed_offset(i) < 0 && !raise_lowest(i, lift_over_fixed(i, lowest_[i]))) return false;
+    if (next_twin_[i] >= 0 && !raise_lowest(next_twin_[i], lowest_[i] + instance_.sizes[i])) return false;
+  }
+  return propagate();
+}
+
+// Takes a buffer into the unplaced ones (sign 1) or out of them (sign -1).
+void State::shift(int32_t buffer, int64_t sign) {
+  const int64_t bytes = sign * instance_.sizes[buffer];
+  for (const Span& span : instance_.spans_of(buffer)) {
+    for (int32_t s = span.first; s < span.end; ++s) limits_[s] -= bytes;
+  }
+  const Span hull = instance_.hull(buffer);
+  for (int32_t s = hull.first; s + 1 < hull.end; ++s) crossings_[s] += static_cast<int32_t>(sign);
+  if (sign > 0) {
+    unplaced_.insert(buffer);
+  } else {
+    unplaced_.erase(buffer);
+  }
+}
+
+bool State::placeable(int32_t buffer) const {
+  const int64_t offset = resting_[buffer];
+  return !waits(buffer) && all_common(conflicts(buffer), unplaced_.words(), words(),
+                                      [&](int32_t other) { return lowest_[other] + instance_.sizes[other] > offset; });
+}
+
+bool State::place(int32_t buffer) {
+  trail_.push_back({Kind::placed, buffer, 0, 0});
+  shift(buffer, -1);
+  const int64_t top = resting_[buffer] + instance_.sizes[buffer];
+  for (const Span& span : instance_.spans_of(buffer)) {
+    for (int32_t s = span.first; s < span.end; ++s) dirty_sections_.insert(s);
+  }
+  touch(buffer, lowest_[buffer]);
+  const bool consistent =
+      all_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) { return rest_on(other, top); });
+  return consistent && propagate();
+}
+
+bool State::pass_over(int32_t buffer) {
+  if (instance_.fixed_offset(buffer) >= 0) return false;
+  const int64_t support = lowest_support(buffer);
+  if (support == INT64_MAX) return false;
+  return raise_lowest(buffer, inference_.support ? support : resting_[buffer] + 1) && propagate();
+}
+
+void State::undo(size_t mark) {
+  dirty_sections_.clear();
+  dirty_buffers_.clear();
+  while (trail_.size() > mark) {
+    const Change& change = trail_.back();
+    switch (change.kind) {
+      case Kind::offsets:
+        resting_[change.index] = change.first;
+        lowest_[change.index] = change.second;
+        break;
+      case Kind::placed:
+        shift(change.index, 1);
+        break;
+      case Kind::section:
+        floors_[change.index] = change.first;
+        choices_[change.index] = static_cast<int32_t>(change.second);
+        break;
+    }
+    trail_.pop_back();
+  }
+}
+
+// An unplaced buffer with a fixed offset blocks all offsets at which `buffer` would share bytes with it.
+int64_t State::lift_over_fixed(int32_t buffer, int64_t offset) const {
+  for (bool moved = !fixed_.empty(); moved;) {
+    moved = false;
+    for (const int32_t f : fixed_) {
+      const int64_t top = instance_.fixed[f] + instance_.sizes[f];
+      if (f == buffer || offset >= top || offset + instance_.sizes[buffer] <= instance_.fixed[f]) continue;
+      if (!conflicts_.contains(buffer, f)) continue;
+      offset = align_up(top, instance_.alignment(buffer));
+      moved = true;
+    }
+  }
+  return offset;
+}
+
+bool State::raise_lowest(int32_t buffer, int64_t offset) {
+  if (offset <= lowest_[buffer]) return true;
+  if (instance_.fixed_offset(buffer) >= 0) return false;
+  if (!instance_.alignments.empty()) offset = align_up(offset, instance_.alignments[buffer]);
+  if (!fixed_.empty()) offset = lift_over_fixed(buffer, offset);
+  if (offset + instance_.sizes[buffer] > capacity_) return false;
+  record(buffer);
+  const int64_t before = lowest_[buffer];
+  lowest_[buffer] = offset;
+  touch(buffer, before);
+  const int32_t twin = next_twin_[buffer];
+  return twin < 0 || !unplaced_.contains(twin) || raise_lowest(twin, offset + instance_.sizes[buffer]);
+}
+
+// Something was placed below `buffer` that ends at `top`.
+bool State::rest_on(int32_t buffer, int64_t top) {
+  if (resting_[buffer] >= top) return true;
+  if (instance_.fixed_offset(buffer) >= 0) return false;
+  if (!instance_.alignments.empty()) top = align_up(top, instance_.alignments[buffer]);
+  record(buffer);
+  resting_[buffer] = top;
+  dirty_buffers_.insert(buffer);
+  return raise_lowest(buffer, top);
+}
+
+// Queues what may follow from a buffer's lowest offset having risen: sections where it could come next before, and
+// waiting buffers that it might have supported.
+void State::touch(int32_t buffer, int64_t lowest_before) {
+  for (const Span& span : instance_.spans_of(buffer)) {
+    for (int32_t s = span.first; s < span.end; ++s) {
+      if (limits_[s] >= lowest_before) dirty_sections_.insert(s);
+    }
+  }
+  dirty_buffers_.insert(buffer);
+  for_each_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) {
+    if (waits(other) && lowest_before < resting_[other] + instance_.sizes[other]) dirty_buffers_.insert(other);
+  });
+}
+
+bool State::propagate() {
+  for (;;) {
+    if (const int32_t section = dirty_sections_.pop(); section >= 0) {
+      if (!deduce_section(section)) return false;
+    } else if (const int32_t buffer = dirty_buffers_.pop(); buffer >= 0) {
+      if (!deduce_support(buffer)) return false;
+    } else {
+      return true;
+    }
+  }
+}
+
+bool State::deduce_section(int32_t section) {
+  if (complete(section)) return true;
+  const int64_t limit = limits_[section];
+  int64_t floor = INT64_MAX;
+  int64_t lowest_top = INT64_MAX;
+  int64_t highest = 0;
+  int32_t choices = 0;
+  for_each_common(members(section), unplaced_.words(), words(), [&](int32_t i) {
+    highest = std::max(highest, lowest_[i]);
+    if (lowest_[i] > limit) return;
+    ++choices;
+    floor = std::min(floor, lowest_[i]);
+    lowest_top = std::min(lowest_top, lowest_[i] + instance_.sizes[i]);
+  });
+  if (choices == 0) return false;
+  trail_.push_back({Kind::section, section, floors_[section], choices_[section]});
+  floors_[section] = floor;
+  choices_[section] = choices;
+  if (!inference_.not_first || highest <= limit) return true;
+  return all_common(members(section), unplaced_.words(), words(), [&](int32_t i) {
+    return lowest_[i] <= limit || lowest_[i] >= lowest_top || raise_lowest(i, lowest_top);
+  });
+}
+
+bool State::deduce_support(int32_t buffer) {
+  if (!unplaced_.contains(buffer) || !waits(buffer)) return true;
+  const int64_t support = lowest_support(buffer);
+  if (support == INT64_MAX) return false;
+  return !inference_.support || raise_lowest(buffer, support);
+}
+
+// The lowest end of an unplaced buffer that this one, not staying where it would rest now, can come to rest on. One
+// must reach into the room that it leaves, for else it would fall back there.
+int64_t State::lowest_support(int32_t buffer) const {
+  const int64_t room_end = inference_.dominance ? resting_[buffer] + instance_.sizes[buffer] : INT64_MAX;
+  int64_t lowest_top = INT64_MAX;
+  for_each_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) {
+    if (lowest_[other] < room_end) lowest_top = std::min(lowest_top, lowest_[other] + instance_.sizes[other]);
+  });
+  return lowest_top;
+}
+
+}  // namespace plimsoll::pack

@@ -1,0 +1,154 @@
+#include "plimsoll/pack/pack.h"
+
+#include <gtest/gtest.h>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/pack/oracle.h"
+#include "tests/pack/instances.h"
+
+namespace plimsoll::pack {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
+constexpr int kEffort = 1;
+#elif defined(__has_feature)
+constexpr int kEffort = 1;
+#else
+constexpr int kEffort = 10;
+#endif
+
+TEST(Pack, OfNothingIsNothing) {
+  const auto packing = pack({});
+  ASSERT_TRUE(packing);
+  EXPECT_EQ(packing->peak_bytes, 0);
+  EXPECT_TRUE(packing->optimal);
+}
+
+TEST(Pack, ReusesMemoryOfDeadBuffers) {
+  const Buffers buffers = {{.bytes = 256, .first = 0, .end = 2}, {.bytes = 256, .first = 2, .end = 4}};
+  const auto packing = pack(buffers, {.capacity = 256});
+  ASSERT_TRUE(packing) << packing.why();
+  EXPECT_EQ(packing->peak_bytes, 256);
+  EXPECT_EQ(find_fault(buffers, packing->offsets), std::nullopt);
+}
+
+TEST(Pack, UsesTheGapsOfABuffer) {
+  const Buffers buffers = {{.bytes = 100, .first = 0, .end = 10, .gaps = {{3, 6}}},
+                           {.bytes = 100, .first = 3, .end = 6}};
+  const auto packing = pack(buffers);
+  EXPECT_EQ(packing->peak_bytes, 100);
+  EXPECT_EQ(find_fault(buffers, packing->offsets), std::nullopt);
+}
+
+TEST(Pack, KeepsFixedOffsetsAndAlignments) {
+  const Buffers buffers = {{.bytes = 10, .first = 0, .end = 4, .fixed_offset = 16},
+                           {.bytes = 5, .first = 0, .end = 4, .alignment = 8},
+                           {.bytes = 9, .first = 0, .end = 4, .alignment = 4}};
+  const auto packing = pack(buffers);
+  EXPECT_EQ(find_fault(buffers, packing->offsets), std::nullopt);
+  EXPECT_EQ(packing->peak_bytes, 37);  // 5 at 0, the fixed one at 16, 9 at 28
+  EXPECT_TRUE(packing->optimal);
+}
+
+TEST(Pack, SaysWhichBufferIsLargerThanTheCapacity) {
+  const auto packing =
+      pack(Buffers{{.bytes = 5, .first = 0, .end = 1}, {.bytes = 50, .first = 1, .end = 2}}, {.capacity = 49});
+  EXPECT_EQ(packing.outcome, Result::Outcome::infeasible);
+  EXPECT_EQ(packing.why(), "buffer 1 of 50 bytes is larger than the capacity of 49");
+}
+
+TEST(Pack, NamesTheMomentThatNeedsMoreThanTheCapacity) {
+  const auto packing =
+      pack(Buffers{{.bytes = 5, .first = 0, .end = 3}, {.bytes = 6, .first = 2, .end = 4}}, {.capacity = 10});
+  EXPECT_EQ(packing.outcome, Result::Outcome::infeasible);
+  EXPECT_EQ(packing.why(), "the capacity of 10 is too small: 11 B are alive at time 2 (11 bytes)");
+}
+
+TEST(Pack, RefusesFixedOffsetsThatCollide) {
+  const auto packing = pack(Buffers{{.bytes = 5, .first = 0, .end = 3, .fixed_offset = 0},
+                                    {.bytes = 5, .first = 0, .end = 1},
+                                    {.bytes = 6, .first = 2, .end = 4, .fixed_offset = 4}});
+  EXPECT_EQ(packing.outcome, Result::Outcome::infeasible);
+  EXPECT_EQ(packing.why(), "the fixed offsets of buffers 0 and 2 collide at time 2");
+  EXPECT_TRUE(packing->offsets.empty());
+}
+
+TEST(Pack, RejectsBuffersThatMakeNoSense) {
+  const Buffers bad = {{.bytes = 0, .first = 0, .end = 1},
+                       {.bytes = -4, .first = 0, .end = 1},
+                       {.bytes = 4, .first = 1, .end = 1},
+                       {.bytes = 4, .first = 0, .end = 1, .alignment = 0},
+                       {.bytes = 4, .first = 0, .end = 1, .fixed_offset = -8},
+                       {.bytes = 4, .first = 0, .end = 1, .alignment = 4, .fixed_offset = 6},
+                       {.bytes = 4, .first = 0, .end = 9, .gaps = {{5, 7}, {2, 3}}},
+                       {.bytes = 4, .first = 0, .end = 9, .gaps = {{5, 17}}},
+                       {.bytes = 4, .first = 0, .end = 9, .gaps = {{0, 9}}},
+                       {.bytes = INT64_MAX, .first = 0, .end = 9}};
+  for (const Buffer& buffer : bad) EXPECT_THROW(pack({&buffer, 1}), ArgumentError) << buffer.bytes;
+  EXPECT_THROW(pack(Buffers{{.bytes = 1, .first = 0, .end = 1}}, {.threads = 0}), ArgumentError);
+  EXPECT_THROW(pack(Buffers{{.bytes = 1, .first = 0, .end = 1}}, {.capacity = -1}), ArgumentError);
+}
+
+void expect_same_as_exhaustive(const Spice& spice, uint64_t seed, int cases, int64_t most) {
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < cases; ++i) {
+    const Buffers buffers = random_buffers(random, between(random, 1, most), spice);
+    const auto packing = pack(buffers);
+    ASSERT_EQ(static_cast<bool>(packing), packing_exists_below(buffers, INT64_MAX)) << "case " << i;
+    if (!packing) continue;
+    ASSERT_TRUE(packing->optimal) << "case " << i;
+    ASSERT_EQ(find_fault(buffers, packing->offsets, packing->peak_bytes), std::nullopt) << "case " << i;
+    ASSERT_FALSE(packing_exists_below(buffers, packing->peak_bytes)) << "case " << i;
+    const auto tighter = pack(buffers, {.capacity = packing->peak_bytes - 1});
+    ASSERT_EQ(tighter.outcome, Result::Outcome::infeasible) << "case " << i;
+  }
+}
+
+TEST(Pack, FindsTheOptimumOfSmallInstances) { expect_same_as_exhaustive({}, 1, 400 * kEffort, 9); }
+TEST(Pack, FindsTheOptimumOfTwelveBuffers) { expect_same_as_exhaustive({}, 2, 20 * kEffort, 12); }
+TEST(Pack, FindsTheOptimumWithGaps) { expect_same_as_exhaustive({.gaps = true}, 3, 200 * kEffort, 9); }
+TEST(Pack, FindsTheOptimumWithAlignments) { expect_same_as_exhaustive({.alignments = true}, 4, 200 * kEffort, 8); }
+TEST(Pack, FindsTheOptimumWithFixedOffsets) { expect_same_as_exhaustive({.fixed = true}, 5, 200 * kEffort, 8); }
+TEST(Pack, FindsTheOptimumWithEverything) {
+  expect_same_as_exhaustive({.alignments = true, .gaps = true, .fixed = true}, 6, 200 * kEffort, 8);
+}
+
+TEST(Pack, FindsPlantedPerfectPackings) {
+  std::mt19937_64 random(7);
+  for (const int64_t count : {50, 100, 200, 500}) {
+    const Buffers buffers = planted(random, count, count / 2, 1024);
+    const auto packing = pack(buffers, {.capacity = 1024});
+    ASSERT_TRUE(packing) << count << ": " << packing.why();
+    EXPECT_TRUE(packing->optimal);
+    EXPECT_EQ(find_fault(buffers, packing->offsets, 1024), std::nullopt);
+  }
+}
+
+TEST(Pack, IsTheSameForOneSeedAndThreadCount) {
+  std::mt19937_64 random(8);
+  const Buffers buffers = planted(random, 60, 30, 256);
+  for (const int threads : {1, 2, 3}) {
+    const Options options{.node_limit = 3000, .threads = threads, .seed = 5};
+    EXPECT_EQ(pack(buffers, options)->offsets, pack(buffers, options)->offsets) << threads;
+  }
+}
+
+TEST(Pack, PacksTrainingStepsWithinOnePercent) {
+  std::mt19937_64 random(9);
+  const Buffers buffers = training_step(random, 100);
+  const auto packing = pack(buffers, {.time_limit_s = 1});
+  EXPECT_EQ(find_fault(buffers, packing->offsets, packing->peak_bytes), std::nullopt);
+  EXPECT_LE(static_cast<double>(packing->peak_bytes), 1.01 * static_cast<double>(packing->lower_bound_bytes));
+}
+
+TEST(Pack, GivesTheBestFoundWhenTimeIsUp) {
+  std::mt19937_64 random(10);
+  const Buffers buffers = planted(random, 300, 100, 1024);
+  const auto packing = pack(buffers, {.capacity = 1024, .node_limit = 10});
+  EXPECT_EQ(packing.outcome, Result::Outcome::out_of_time);
+  EXPECT_GT(packing->peak_bytes, 1024);
+  EXPECT_EQ(find_fault(buffers, packing->offsets, packing->peak_bytes), std::nullopt);
+}
+
+}  // namespace
+}  // namespace plimsoll::pack
