@@ -47,6 +47,8 @@ class Gradient {
   void set(int i, Value gradient);
 
   const Attribute& attribute(std::string_view name) const;
+  // All attributes, for a backward op that has the same ones.
+  std::vector<NamedAttribute> attributes() const;
 
  private:
   friend class Backward;
