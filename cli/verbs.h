@@ -14,6 +14,7 @@ inline constexpr int kBadInput = 2;
 // `status` is what the process exits with; a callback sets it when that is not kDone.
 using AddVerb = void (*)(CLI::App& app, int& status);
 
+void add_estimate(CLI::App& app, int& status);
 void add_models(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_pack(CLI::App& app, int& status);
