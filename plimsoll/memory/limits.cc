@@ -109,8 +109,8 @@ std::vector<Limit> machine_limits(const std::string& root) {
   return limits;
 }
 
-Budget machine_budget() {
-  const std::vector<Limit> limits = machine_limits();
+Budget machine_budget(const std::string& root) {
+  const std::vector<Limit> limits = machine_limits(root);
   const auto least =
       std::min_element(limits.begin(), limits.end(), [](const Limit& a, const Limit& b) { return a.bytes < b.bytes; });
   if (least == limits.end()) throw SystemError("this system tells no memory limit; give a budget in bytes");

@@ -36,7 +36,7 @@ Pool::Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOr
       recorder_(recorder),
       order_(order != nullptr ? *order : host_order_),
       pages_(pages, checked_limit(pages, budget_)),
-      slabs_(pages_),
+      slabs_(pages_, order_),
       heap_(pages_, order_) {}
 
 Pool::~Pool() {
@@ -48,16 +48,16 @@ Block Pool::allocate(const Request& request) {
   if (request.bytes < 0) throw ArgumentError(fmt::format("{} bytes were asked of a pool", request.bytes));
   if (request.bytes == 0) return {};
   if (request.stream < 0) throw ArgumentError(fmt::format("stream {} is negative", request.stream));
-  if (request.bytes > budget_.bytes) throw ResourceExhausted(report(request.bytes, request));
+  if (request.bytes > budget_.bytes) throw ResourceExhausted(report(request));
   const int64_t bytes = align_up(request.bytes, Heap::kGranule);
   if (const auto block = try_allocate(bytes, request)) return *block;
   std::vector<std::string> tried;
-  for (const Reclaim& reclaim : reclaims_) {
-    tried.push_back(reclaim_and_say(reclaim, bytes));
+  for (const Reclaim& reclaim : reclaims()) {
+    tried.push_back(fmt::format("{}: {} freed", reclaim.name, format_bytes(reclaim.run(bytes))));
     if (const auto block = try_allocate(bytes, request)) return *block;
   }
-  OomReport failure = report(bytes, request);
-  failure.tried.insert(failure.tried.end(), tried.begin(), tried.end());
+  OomReport failure = report(request);
+  failure.tried = std::move(tried);
   throw ResourceExhausted(std::move(failure));
 }
 
@@ -72,8 +72,7 @@ std::optional<Block> Pool::try_allocate(int64_t bytes, const Request& request) {
   live_peak_bytes_ = std::max(live_peak_bytes_, live_bytes_);
   ever_peak_bytes_ = std::max(ever_peak_bytes_, live_bytes_);
   recorder_.record_alloc(*id, bytes, request.tag, request.stream);
-  std::byte* const data = entry.kind == Entry::Kind::slab ? entry.slot.data : entry.span.data;
-  return Block{data, bytes, *id, entry.generation};
+  return Block{data_of(entry), bytes, *id, entry.generation};
 }
 
 std::optional<uint32_t> Pool::take(int64_t bytes, const Request& request) {
@@ -98,6 +97,7 @@ std::optional<uint32_t> Pool::take_warm(int64_t bytes, Stream stream) {
 }
 
 std::optional<uint32_t> Pool::take_cold(int64_t bytes, const Request& request) {
+  if (unused_entries_.empty()) add_entry();
   Entry found{.bytes = bytes, .stream = request.stream};
   if (bytes <= slabs_.largest_bytes()) {
     const auto slot = slabs_.allocate(bytes, request.stream);
@@ -112,37 +112,34 @@ std::optional<uint32_t> Pool::take_cold(int64_t bytes, const Request& request) {
     found.kind = Entry::Kind::heap;
     found.span = *span;
   }
-  const uint32_t id = new_entry();
+  const uint32_t id = unused_entries_.back();
+  unused_entries_.pop_back();
   found.generation = entries_[id].generation;
   entries_[id] = found;
   return id;
 }
 
-uint32_t Pool::new_entry() {
-  if (!unused_entries_.empty()) {
-    const uint32_t id = unused_entries_.back();
-    unused_entries_.pop_back();
-    return id;
-  }
+void Pool::add_entry() {
   entries_.push_back({.generation = 1});
   unused_entries_.reserve(entries_.capacity());  // so that `free` never allocates
-  return static_cast<uint32_t>(entries_.size() - 1);
+  unused_entries_.push_back(static_cast<uint32_t>(entries_.size() - 1));
 }
 
 void Pool::free(const Block& block, Stream stream) {
   if (block.bytes == 0) return;
+  if (stream < 0) throw ArgumentError(fmt::format("stream {} is negative", stream));
   const std::lock_guard guard(lock_);
-  free_locked(block, stream);
+  free_locked(block, entry_of(block), stream);
 }
 
 void Pool::free(const Block& block) {
   if (block.bytes == 0) return;
   const std::lock_guard guard(lock_);
-  free_locked(block, entry_of(block).stream);
+  Entry& entry = entry_of(block);
+  free_locked(block, entry, entry.stream);
 }
 
-void Pool::free_locked(const Block& block, Stream stream) {
-  Entry& entry = entry_of(block);
+void Pool::free_locked(const Block& block, Entry& entry, Stream stream) {
   if (stream != entry.stream) order_.wait(entry.stream, stream);
   ++entry.generation;  // the handle is spent
   live_bytes_ -= entry.bytes;
@@ -159,7 +156,7 @@ void Pool::free_locked(const Block& block, Stream stream) {
 
 Pool::Entry& Pool::entry_of(const Block& block) {
   const bool ours = block.id < entries_.size() && entries_[block.id].generation == block.generation &&
-                    entries_[block.id].bytes == block.bytes;
+                    entries_[block.id].bytes == block.bytes && data_of(entries_[block.id]) == block.data;
   if (!ours) {
     throw ArgumentError(
         fmt::format("a block of {} at {} is not alive in this pool: it was freed already, or is "
@@ -187,11 +184,13 @@ void Pool::cool() {
 }
 
 void Pool::add_reclaim(std::string name, std::function<int64_t(int64_t bytes)> reclaim) {
+  const std::lock_guard guard(lock_);
   reclaims_.push_back({std::move(name), std::move(reclaim)});
 }
 
-std::string Pool::reclaim_and_say(const Reclaim& reclaim, int64_t bytes) {
-  return fmt::format("{}: {} freed", reclaim.name, format_bytes(reclaim.run(bytes)));
+std::vector<Pool::Reclaim> Pool::reclaims() const {
+  const std::lock_guard guard(lock_);
+  return reclaims_;
 }
 
 int64_t Pool::trim() {
@@ -218,12 +217,12 @@ void Pool::reset_peak() {
   pages_.reset_peak();
 }
 
-OomReport Pool::report(int64_t bytes, const Request& request) const {
+OomReport Pool::report(const Request& request) const {
   constexpr size_t kMostBlocks = 10;
   const std::lock_guard guard(lock_);
   const trace::Tag asked = recorder_.tag(request.tag);
   OomReport report;
-  report.requested_bytes = bytes;
+  report.requested_bytes = request.bytes;
   if (request.spec != nullptr) report.spec = *request.spec;
   report.op = request.op;
   report.tag = asked.name;
@@ -250,7 +249,15 @@ OomReport Pool::report(int64_t bytes, const Request& request) const {
 }
 
 void Pool::suggest(OomReport& report) const {
-  const int64_t needed = align_up(report.live_bytes + report.requested_bytes, pages_.page_bytes());
+  const int64_t asked = std::min(report.requested_bytes, INT64_MAX / 4);  // beyond any budget, and sums stay in range
+  int64_t needed = align_up(report.live_bytes + asked, pages_.page_bytes());
+  if (needed <= budget_.bytes && !pages_.refusal().empty()) {
+    report.help.push_back(fmt::format("more room on the device, which has less than the budget: {}", pages_.refusal()));
+    return;
+  }
+  if (needed <= budget_.bytes) {  // live blocks do not fill the pages they are on
+    needed = report.reserved_bytes + align_up(asked, pages_.page_bytes());
+  }
   report.help.push_back(fmt::format("a budget of {} ({} B), or {} less alive at this point", format_bytes(needed),
                                     format_count(needed), format_bytes(needed - budget_.bytes)));
   if (report.spec && report.spec->dtype == DType::f32) {

@@ -113,11 +113,14 @@ class Pool {
   std::optional<uint32_t> take_cold(int64_t bytes, const Request& request);
   void cool();
   void give_back(Entry& entry);
-  uint32_t new_entry();
+  static std::byte* data_of(const Entry& entry) {
+    return entry.kind == Entry::Kind::slab ? entry.slot.data : entry.span.data;
+  }
+  void add_entry();
   Entry& entry_of(const Block& block);
-  void free_locked(const Block& block, Stream stream);
-  std::string reclaim_and_say(const Reclaim& reclaim, int64_t bytes);
-  OomReport report(int64_t bytes, const Request& request) const;
+  void free_locked(const Block& block, Entry& entry, Stream stream);
+  std::vector<Reclaim> reclaims() const;
+  OomReport report(const Request& request) const;
   void suggest(OomReport& report) const;
 
   Budget budget_;
