@@ -8,7 +8,7 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr AddVerb kVerbs[] = {add_models, add_tensor};
+constexpr AddVerb kVerbs[] = {add_models, add_replay, add_tensor};
 
 int run(int argc, char** argv) {
   CLI::App app("Plimsoll runs deep learning inside a memory budget: predict, plan, run, explain.", "plimsoll");

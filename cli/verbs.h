@@ -15,6 +15,7 @@ inline constexpr int kBadInput = 2;
 using AddVerb = void (*)(CLI::App& app, int& status);
 
 void add_models(CLI::App& app, int& status);
+void add_replay(CLI::App& app, int& status);
 void add_tensor(CLI::App& app, int& status);
 
 }  // namespace plimsoll::cli

@@ -1,7 +1,5 @@
 #include "plimsoll/memory/spot_memory.h"
 
-#include <new>
-
 namespace plimsoll {
 namespace {
 
@@ -17,18 +15,23 @@ SpotMemory::Moment& SpotMemory::slot_for(uint64_t key) {
   constexpr uint32_t kNeighbours = 4;
   Moment* oldest = nullptr;
   for (uint32_t i = 0; i < kNeighbours; ++i) {
-    Moment& moment = moments_[(key + i) % kSlots];
+    Moment& moment = moments_[(key + i) & (moments_.size() - 1)];
     if (moment.key == key && moment.serial != 0) return moment;
     if (oldest == nullptr || moment.serial < oldest->serial) oldest = &moment;
   }
   return *oldest;
 }
 
-SpotMemory::Recall SpotMemory::recall(int64_t size, int64_t live) {
-  if (!moments_) {
-    moments_.reset(static_cast<Moment*>(std::calloc(kSlots, sizeof(Moment))));
-    if (!moments_) throw std::bad_alloc();
+void SpotMemory::grow() {
+  std::vector<Moment> old(moments_.empty() ? kFirstSlots : moments_.size() * 4);
+  old.swap(moments_);
+  for (const Moment& moment : old) {
+    if (moment.serial != 0) slot_for(moment.key) = moment;
   }
+}
+
+SpotMemory::Recall SpotMemory::recall(int64_t size, int64_t live) {
+  if (used_ * 2 >= moments_.size() && moments_.size() < kMostSlots) grow();
   return {*this, mix(mix(mix(0, static_cast<uint64_t>(size)), static_cast<uint64_t>(live)),
                      static_cast<uint64_t>(previous_size_))};
 }
@@ -50,12 +53,14 @@ SpotMemory::Ticket SpotMemory::remember(const Recall& recall, int64_t size, Spot
   previous_size_ = size;
   const uint64_t key = recalled ? recall.offered_ : recall.key_;
   Moment& moment = slot_for(key);
-  moment = {key, spot, ++serial_, true};
-  return {static_cast<uint32_t>(&moment - moments_.get()), serial_};
+  if (moment.serial == 0) ++used_;
+  moment = {key, spot, true, ++serial_};
+  return {key, serial_};
 }
 
 void SpotMemory::freed(const Ticket& ticket) {
-  if (moments_[ticket.slot].serial == ticket.serial) moments_[ticket.slot].alive = false;
+  Moment& moment = slot_for(ticket.key);
+  if (moment.serial == ticket.serial) moment.alive = false;
 }
 
 }  // namespace plimsoll

@@ -4,13 +4,12 @@
 // that outlives its step, held until its successor exists), or something else is there, the next one is offered. So
 // tensors that alternate between two places from step to step are at home in both.
 //
-// A fixed table: old moments are overwritten, and nothing breaks when one is lost. Not thread-safe.
+// A table of bounded size: old moments are overwritten, and nothing breaks when one is lost. Not thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <optional>
+#include <vector>
 
 namespace plimsoll {
 
@@ -44,7 +43,7 @@ class SpotMemory {
 
   // What `remember` returns, to tell the memory of the block's end.
   struct Ticket {
-    uint32_t slot = 0;
+    uint64_t key = 0;
     int64_t serial = 0;
   };
 
@@ -55,21 +54,21 @@ class SpotMemory {
   void freed(const Ticket& ticket);
 
  private:
-  static constexpr uint32_t kSlots = 1 << 14;
+  static constexpr size_t kFirstSlots = size_t{1} << 10;
+  static constexpr size_t kMostSlots = size_t{1} << 16;
 
   struct Moment {
     uint64_t key = 0;
     Spot spot;
-    int64_t serial = 0;  // of the request; 0: empty
     bool alive = false;
+    int64_t serial = 0;  // of the request; 0: empty
   };
 
   Moment& slot_for(uint64_t key);
+  void grow();
 
-  struct Free {
-    void operator()(Moment* moments) const { std::free(moments); }
-  };
-  std::unique_ptr<Moment[], Free> moments_;  // made at the first request; all zero is empty, and costs nothing
+  std::vector<Moment> moments_;  // a power of two of them
+  size_t used_ = 0;              // that are not empty
   int64_t serial_ = 0;
   int64_t previous_size_ = 0;
 };

@@ -40,7 +40,7 @@ struct ReplayResult {
   int64_t events = 0;
   int64_t live_peak_bytes = 0;
   PolicyStats policy;
-  double ns_per_event = 0;  // of the policy's own work
+  double ns_per_event = 0;  // processor time of the policy's own work
 
   double ratio() const;  // reserved peak to live peak; 1 for an empty trace
   double remapping_per_1000_events() const;

@@ -5,14 +5,15 @@
 namespace plimsoll::replay {
 
 SegmentHeap::BlockId SegmentHeap::take_best_fit(uint32_t shelf, int64_t bytes) {
-  const auto found = free_.lower_bound({shelf, kNone, bytes, 0});
-  if (found == free_.end() || found->shelf != shelf) return kNone;
-  const BlockId block = found->block;
-  erase_free(block);
-  return block;
+  if (shelf >= free_.size()) return kNone;
+  const auto block = free_[shelf].take_best_fit(bytes);
+  if (!block) return kNone;
+  blocks_[*block].is_free = false;
+  return *block;
 }
 
 SegmentHeap::BlockId SegmentHeap::add_segment(uint32_t shelf, int64_t bytes) {
+  if (shelf >= free_.size()) free_.resize(shelf + 1);
   const BlockId block = new_block();
   blocks_[block] = {.address = next_address_, .bytes = bytes, .shelf = shelf};
   next_address_ += bytes;
@@ -49,21 +50,23 @@ void SegmentHeap::give_back(BlockId block) {
 
 int64_t SegmentHeap::release_free_segments() {
   const int64_t held = segment_bytes_;
-  for (auto it = free_.begin(); it != free_.end();) {
-    const Block& block = blocks_[it->block];
-    const bool whole_segment = block.before == kNone && block.after == kNone;
-    if (whole_segment) {
-      segment_bytes_ -= block.bytes;
-      unused_.push_back(it->block);
-    }
-    it = whole_segment ? free_.erase(it) : std::next(it);
+  for (const FreeIndex& shelf : free_) {
+    for (const FreeBlock& candidate : shelf.all()) release_if_whole(candidate.block);
   }
   return held - segment_bytes_;
 }
 
+void SegmentHeap::release_if_whole(BlockId id) {
+  const Block& block = blocks_[id];
+  if (block.before != kNone || block.after != kNone) return;
+  segment_bytes_ -= block.bytes;
+  erase_free(id);
+  unused_.push_back(id);
+}
+
 int64_t SegmentHeap::largest_free_bytes() const {
   int64_t largest = 0;
-  for (const FreeKey& key : free_) largest = std::max(largest, key.bytes);
+  for (const FreeIndex& shelf : free_) largest = std::max(largest, shelf.largest_bytes());
   return largest;
 }
 
@@ -80,13 +83,13 @@ SegmentHeap::BlockId SegmentHeap::new_block() {
 void SegmentHeap::insert_free(BlockId id) {
   Block& block = blocks_[id];
   block.is_free = true;
-  block.place = free_.insert({block.shelf, id, block.bytes, block.address}).first;
+  free_[block.shelf].insert({block.bytes, block.address, id});
 }
 
 void SegmentHeap::erase_free(BlockId id) {
   Block& block = blocks_[id];
   block.is_free = false;
-  free_.erase(block.place);
+  free_[block.shelf].erase({block.bytes, block.address, id});
 }
 
 void SegmentHeap::join_after(BlockId id) {

@@ -4,8 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <vector>
+
+#include "plimsoll/memory/replay/free_index.h"
 
 namespace plimsoll::replay {
 
@@ -30,20 +31,8 @@ class SegmentHeap {
   int64_t largest_free_bytes() const;
 
  private:
-  struct FreeKey {
-    uint32_t shelf;
-    BlockId block;
-    int64_t bytes;
-    int64_t address;
-    bool operator<(const FreeKey& other) const {
-      if (shelf != other.shelf) return shelf < other.shelf;
-      if (bytes != other.bytes) return bytes < other.bytes;
-      return address < other.address;
-    }
-  };
-  using FreeSet = std::set<FreeKey>;
-
-  // A block in use is not in free_. Neighbours are those of the same segment, in the order of their addresses.
+  // Free blocks, and only they, are in free_. Neighbours are those of the same segment, in the order of their
+  // addresses.
   struct Block {
     int64_t address = 0;
     int64_t bytes = 0;
@@ -51,10 +40,10 @@ class SegmentHeap {
     BlockId after = kNone;
     uint32_t shelf = 0;
     bool is_free = false;
-    FreeSet::iterator place{};  // in free_, while the block is free
   };
 
   BlockId new_block();
+  void release_if_whole(BlockId block);  // when the free block is all of its segment
   void insert_free(BlockId block);
   void erase_free(BlockId block);
   bool can_join(BlockId block) const { return block != kNone && blocks_[block].is_free; }
@@ -62,7 +51,7 @@ class SegmentHeap {
 
   std::vector<Block> blocks_;
   std::vector<BlockId> unused_;  // of blocks_
-  FreeSet free_;
+  std::vector<FreeIndex> free_;  // by shelf
   int64_t segment_bytes_ = 0;
   int64_t next_address_ = 0;
 };

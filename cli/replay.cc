@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/verbs.h"
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/memory/replay/policies.h"
+#include "plimsoll/report/oom_json.h"
+#include "plimsoll/trace/file.h"
+
+namespace plimsoll::cli {
+namespace {
+
+struct Options {
+  std::string trace;
+  std::string policy = "pool";
+  std::string page = "2MiB";
+  std::string capacity;
+  bool json = false;
+};
+
+replay::Device device_of(const Options& options) {
+  replay::Device device;
+  device.page_bytes = parse_bytes(options.page);
+  if (!options.capacity.empty()) device.capacity = {parse_bytes(options.capacity), "--capacity"};
+  return device;
+}
+
+void print_json(const Options& options, const replay::Device& device, const replay::ReplayResult& result) {
+  const nlohmann::ordered_json json = {{"policy", options.policy},
+                                       {"events", result.events},
+                                       {"live_peak_bytes", result.live_peak_bytes},
+                                       {"reserved_peak_bytes", result.policy.reserved_peak_bytes},
+                                       {"ratio", result.ratio()},
+                                       {"page_bytes", device.page_bytes},
+                                       {"pages_committed", result.policy.pages_committed},
+                                       {"pages_remapped", result.policy.pages_remapped},
+                                       {"remapping_allocations", result.policy.remapping_allocations},
+                                       {"remapping_per_1000_events", result.remapping_per_1000_events()},
+                                       {"ns_per_event", result.ns_per_event}};
+  fmt::print("{}\n", json.dump(2));
+}
+
+void print_text(const Options& options, const replay::Device& device, const replay::ReplayResult& result) {
+  const auto bytes = [](std::string_view what, int64_t count) {
+    fmt::print("  {:<16}{:>12}  ({} bytes)\n", what, format_bytes(count), format_count(count));
+  };
+  const replay::PolicyStats& stats = result.policy;
+  fmt::print("{}: {} events against {}\n", std::filesystem::path(options.trace).filename().string(),
+             format_count(result.events), options.policy);
+  bytes("live peak", result.live_peak_bytes);
+  bytes("reserved peak", stats.reserved_peak_bytes);
+  fmt::print("  {:<16}{:>12.4f}\n", "ratio", result.ratio());
+  fmt::print("  {:<16}{:>12}  of {}\n", "pages committed", format_count(stats.pages_committed),
+             format_bytes(device.page_bytes));
+  fmt::print("  {:<16}{:>12}  by {} allocations, {:.2f} per 1000 events\n", "pages remapped",
+             format_count(stats.pages_remapped), format_count(stats.remapping_allocations),
+             result.remapping_per_1000_events());
+  fmt::print("  {:<16}{:>12.1f}  ns of processor time\n", "per event", result.ns_per_event);
+}
+
+void run(const Options& options, int& status) {
+  const replay::Device device = device_of(options);
+  const auto policy = replay::make_policy(options.policy, device);
+  const trace::Trace trace = trace::read(options.trace);
+  try {
+    const replay::ReplayResult result = replay::replay(trace, *policy);
+    options.json ? print_json(options, device, result) : print_text(options, device, result);
+  } catch (const ResourceExhausted& error) {
+    if (!options.json) throw;
+    fmt::print("{}\n", to_json(error.report()).dump(2));
+    status = kFinding;
+  }
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, int& status) {
+  CLI::App* verb = app.add_subcommand("replay", "An allocation trace against an allocator");
+  verb->footer("Example: plimsoll replay run.csv.gz --policy torch --capacity 80GiB");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("TRACE", options->trace, "A trace as CSV, gzip or plimsoll's binary form")->required();
+  verb->add_option("--policy", options->policy, "The allocator: " + replay::policy_names())->capture_default_str();
+  verb->add_option("--page", options->page, "Page size of the simulated device")->capture_default_str();
+  verb->add_option("--capacity", options->capacity, "Memory of the simulated device; without it, no end");
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->callback([options, &status] { run(*options, status); });
+}
+
+}  // namespace plimsoll::cli

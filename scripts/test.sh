@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Everything that must pass. Stages run to the end even when one fails, so that one run tells all; the last line counts
+# what passed and what failed, tests of each build by themselves.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+passed=0 failed=0 failures=()
+
+# stage NAME COMMAND...: one thing that passes or fails.
+stage() {
+  local name=$1 start=$SECONDS
+  shift
+  printf '\n== %s\n' "$name"
+  if "$@"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1)) failures+=("$name")
+  fi
+  printf '== %s: %d s\n' "$name" $((SECONDS - start))
+}
+
+# tests PRESET [TARGET...]: builds it, runs its tests (all, or those of the targets), and counts each.
+tests() {
+  local preset=$1 log=build/$1.tests.log start=$SECONDS only=()
+  shift
+  printf '\n== build %s\n' "$preset"
+  if ! { cmake --preset "$preset" --log-level=WARNING >/dev/null &&
+    cmake --build --preset "$preset" ${*:+--target "$@"} -- --quiet; }; then
+    failed=$((failed + 1)) failures+=("build $preset")
+    return
+  fi
+  printf '== build %s: %d s\n== tests %s\n' "$preset" $((SECONDS - start)) "$preset"
+  start=$SECONDS
+  [ $# -eq 0 ] || only=(-R "^($(printf '%s|' "${@#test_}" | sed 's/|$//'))\$")
+  ctest --preset "$preset" -j "$(nproc)" "${only[@]}" 2>&1 | tee "$log" || true
+  local total bad
+  total=$(grep -oE 'out of [0-9]+' "$log" | grep -oE '[0-9]+' | tail -1)
+  bad=$(grep -oE '[0-9]+ tests failed out of' "$log" | grep -oE '^[0-9]+' | tail -1)
+  if [ -z "${total:-}" ] || [ -z "${bad:-}" ]; then total=1 bad=1; fi
+  passed=$((passed + total - bad)) failed=$((failed + bad))
+  [ "$bad" -eq 0 ] || failures+=("tests $preset")
+  printf '== tests %s: %d s\n' "$preset" $((SECONDS - start))
+}
+
+check_format() { git ls-files -co --exclude-standard '*.h' '*.cc' | xargs clang-format --dry-run --Werror; }
+run_fuzz() {
+  ls fuzz/*.cc | xargs -n1 basename | sed 's/\.cc$//' | xargs -P "$(nproc)" -I{} scripts/fuzz_one.sh {} "${FUZZ_SECONDS:-20}"
+}
+
+mkdir -p build
+stage format check_format
+stage layers scripts/check_layers.py
+stage "paths in docs" scripts/check_paths.py
+tests release
+stage tidy scripts/tidy.sh
+stage "README commands" scripts/check_readme.py build/release/cli/plimsoll
+stage "install and find_package" scripts/check_install.sh
+tests asan
+stage fuzz run_fuzz
+tests tsan test_base test_trace test_memory
+
+echo
+for name in ${failures[@]+"${failures[@]}"}; do echo "FAILED: $name"; done
+printf 'all of it: %d s\n' "$SECONDS"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
