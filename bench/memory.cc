@@ -3,6 +3,7 @@
 // beside what PyTorch measured on the card.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -17,8 +19,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/file_pages.h"
 #include "plimsoll/memory/pool.h"
-#include "plimsoll/memory/replay/pool_policy.h"
-#include "plimsoll/memory/replay/segment_policy.h"
+#include "plimsoll/memory/replay/policies.h"
 #include "plimsoll/trace/file.h"
 
 namespace plimsoll {
@@ -64,6 +65,13 @@ Pair pair_of(const char* library, const char* malloc_name, const char* free_name
   return [allocate, release](int64_t bytes, int count) {
     for (int i = 0; i < count; ++i) release(allocate(static_cast<size_t>(bytes)));
   };
+}
+
+// jemalloc wants more thread-local storage than a program that loads it late has left, unless told at its start.
+void make_room_for_peers(char** argv) {
+  if (std::getenv("GLIBC_TUNABLES") != nullptr) return;
+  setenv("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536", 1);
+  execv("/proc/self/exe", argv);
 }
 
 struct Row {
@@ -148,6 +156,7 @@ void print_traces(const std::filesystem::path& folder) {
 }  // namespace plimsoll
 
 int main(int argc, char** argv) {
+  plimsoll::make_room_for_peers(argv);
   plimsoll::print_pairs();
   plimsoll::print_traces(argc > 1 ? argv[1] : PLIMSOLL_SOURCE_DIR "/../shared/data/traces");
 }

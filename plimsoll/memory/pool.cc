@@ -97,26 +97,30 @@ std::optional<uint32_t> Pool::take_warm(int64_t bytes, Stream stream) {
 }
 
 std::optional<uint32_t> Pool::take_cold(int64_t bytes, const Request& request) {
+  if (bytes > slabs_.largest_bytes()) cool();
   if (unused_entries_.empty()) add_entry();
-  Entry found{.bytes = bytes, .stream = request.stream};
-  if (bytes <= slabs_.largest_bytes()) {
-    const auto slot = slabs_.allocate(bytes, request.stream);
-    if (!slot) return std::nullopt;
-    found.kind = Entry::Kind::slab;
-    found.slot = *slot;
-  } else {
-    cool();
-    const int64_t peak = std::max(ever_peak_bytes_, live_bytes_ + bytes);
-    const auto span = heap_.allocate(bytes, request.stream, live_bytes_, allowance_for(peak, pages_.page_bytes()));
-    if (!span) return std::nullopt;
-    found.kind = Entry::Kind::heap;
-    found.span = *span;
-  }
   const uint32_t id = unused_entries_.back();
+  if (!place(entries_[id], bytes, request.stream)) return std::nullopt;
   unused_entries_.pop_back();
-  found.generation = entries_[id].generation;
-  entries_[id] = found;
   return id;
+}
+
+bool Pool::place(Entry& entry, int64_t bytes, Stream stream) {
+  if (bytes <= slabs_.largest_bytes()) {
+    const auto slot = slabs_.allocate(bytes, stream);
+    if (!slot) return false;
+    entry.kind = Entry::Kind::slab;
+    entry.slot = *slot;
+  } else {
+    const int64_t peak = std::max(ever_peak_bytes_, live_bytes_ + bytes);
+    const auto span = heap_.allocate(bytes, stream, live_bytes_, allowance_for(peak, pages_.page_bytes()));
+    if (!span) return false;
+    entry.kind = Entry::Kind::heap;
+    entry.span = *span;
+  }
+  entry.bytes = bytes;
+  entry.stream = stream;
+  return true;
 }
 
 void Pool::add_entry() {

@@ -117,6 +117,7 @@ class Pool {
     return entry.kind == Entry::Kind::slab ? entry.slot.data : entry.span.data;
   }
   void add_entry();
+  bool place(Entry& entry, int64_t bytes, Stream stream);
   Entry& entry_of(const Block& block);
   void free_locked(const Block& block, Entry& entry, Stream stream);
   std::vector<Reclaim> reclaims() const;
