@@ -299,14 +299,14 @@ int64_t Heap::trim() {
   drop_unused_views(0);
   order_.synchronize();
   for (auto& entry : views_) cut_to_use(entry.second);
+  Extents& free = free_of(0);  // nothing runs any more: what two streams have of one page can go together
+  for (size_t stream = 1; stream < free_.size(); ++stream) free_[stream].drain_into(free);
   int64_t trimmed = 0;
-  for (Extents& free : free_) {
-    for (const Piece& piece : free_pieces(free)) {
-      free.carve(piece.page * per_page_, piece.count * per_page_);
-      give_up(piece);
-      for (int64_t page = piece.page; page < piece.page + piece.count; ++page) holes_.push_back(page);
-      trimmed += piece.count;
-    }
+  for (const Piece& piece : free_pieces(free)) {
+    free.carve(piece.page * per_page_, piece.count * per_page_);
+    give_up(piece);
+    for (int64_t page = piece.page; page < piece.page + piece.count; ++page) holes_.push_back(page);
+    trimmed += piece.count;
   }
   std::sort(holes_.begin(), holes_.end());
   while (!holes_.empty() && holes_.back() == end_page_ - 1) {  // what is free at the end is no hole, just not grown yet

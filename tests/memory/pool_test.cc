@@ -197,6 +197,17 @@ TEST(Pool, ShowsNoTrimmedPagesInAViewThatWasInUse) {
   for (size_t i = 1; i < 16; i += 2) pool.free(blocks[i]);
 }
 
+TEST(Pool, TrimsAPageWhoseHalvesWereFreedOnTwoStreams) {
+  Fixture fixture;
+  const Block one = fixture.pool.allocate({.bytes = kPage / 2, .stream = 1});
+  const Block two = fixture.pool.allocate({.bytes = kPage / 2, .stream = 2});
+  EXPECT_EQ(fixture.pages.created_pages(), 1);
+  fixture.pool.free(one);
+  fixture.pool.free(two);
+  EXPECT_EQ(fixture.pool.trim(), kPage);
+  EXPECT_EQ(fixture.pages.created_pages(), 0);
+}
+
 TEST(Pool, ReusesAcrossStreamsOnlyAfterAWait) {
   for (const int64_t bytes : {3 * kPage, int64_t{1000}}) {
     StrictPages pages(kPage, kGiB);
@@ -259,7 +270,7 @@ TEST(Pool, ReportsWhoHoldsWhat) {
   for (int i = 0; i < 11; ++i) {
     blocks.push_back(pool.allocate({.bytes = 1000, .tag = pool.tag(Category::gradient, "bias.grad")}));
   }
-  blocks.push_back(pool.allocate({.bytes = 50 * kPage, .tag = pool.tag(Category::activation, "conv1.out")}));
+  blocks.push_back(pool.allocate({.bytes = 51 * kPage, .tag = pool.tag(Category::activation, "conv1.out")}));
   pool.free(pool.allocate(2 * kPage));  // freed a moment ago is not alive
   const TensorSpec spec{DType::f32, parse_shape("384x192")};
   const OomReport report = failure(
@@ -270,7 +281,7 @@ TEST(Pool, ReportsWhoHoldsWhat) {
       << report.first_line();
   EXPECT_EQ(report.requested_bytes, spec.bytes());
   EXPECT_EQ(report.budget.source, "--budget");
-  EXPECT_EQ(report.live_bytes, 58 * kPage + 11 * 1024);
+  EXPECT_EQ(report.live_bytes, 59 * kPage + 11 * 1024);
   EXPECT_EQ(std::accumulate(report.live_by_category.begin(), report.live_by_category.end(), int64_t{0}),
             report.live_bytes);
   EXPECT_EQ(report.live_by_category[static_cast<size_t>(Category::gradient)], 11 * 1024);
@@ -288,10 +299,11 @@ TEST(Pool, ReportsABudgetThatWouldDo) {
   const OomReport report = failure(fixture.pool, {.bytes = 25 * kPage - 10});
   EXPECT_EQ(report.requested_bytes, 25 * kPage - 10);
   EXPECT_EQ(report.help.at(0).find('-'), std::string::npos) << report.help.at(0);
-  const std::string first = report.help.at(0).substr(0, report.help.at(0).find(" ("));
+  std::string needed = report.help.at(0).substr(report.help.at(0).find('(') + 1);  // "4,325,376 B), or ..."
+  std::erase(needed, ',');
   StrictPages pages(kPage, kGiB);
   trace::Recorder recorder(0);
-  Pool larger(pages, {parse_bytes(first.substr(std::string("a budget of ").size())), "the advice"}, recorder);
+  Pool larger(pages, {parse_bytes(needed.substr(0, needed.find(')'))), "the advice"}, recorder);
   std::vector<Block> again;
   for (int i = 0; i < 40; ++i) again.push_back(larger.allocate(kPage + 256));
   EXPECT_NO_THROW(again.push_back(larger.allocate(25 * kPage - 10))) << report.help.at(0);
