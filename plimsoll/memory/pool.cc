@@ -86,12 +86,10 @@ std::optional<uint32_t> Pool::take(int64_t bytes, const Request& request) {
 
 std::optional<uint32_t> Pool::take_warm(int64_t bytes, Stream stream) {
   for (size_t i = warm_.count; i-- > 0;) {
-    const uint32_t id = warm_.ids[i];
-    if (entries_[id].bytes != bytes || entries_[id].stream != stream) continue;
-    std::copy(warm_.ids.begin() + static_cast<int64_t>(i) + 1, warm_.ids.begin() + static_cast<int64_t>(warm_.count),
-              warm_.ids.begin() + static_cast<int64_t>(i));
-    --warm_.count;
-    return id;
+    const Warm::Spare spare = warm_.blocks[i];
+    if (spare.bytes != bytes || spare.stream != stream) continue;
+    for (--warm_.count; i < warm_.count; ++i) warm_.blocks[i] = warm_.blocks[i + 1];
+    return spare.id;
   }
   return std::nullopt;
 }
@@ -149,13 +147,8 @@ void Pool::free_locked(const Block& block, Entry& entry, Stream stream) {
   live_bytes_ -= entry.bytes;
   --live_blocks_;
   recorder_.record_free(block.id, entry.bytes, entry.tag, entry.stream);
-  if (entry.kind == Entry::Kind::slab) {
-    give_back(entry);
-    unused_entries_.push_back(block.id);
-    return;
-  }
   if (warm_.count == Warm::kMost) cool();
-  warm_.ids[warm_.count++] = block.id;
+  warm_.blocks[warm_.count++] = {entry.bytes, block.id, entry.stream};
 }
 
 Pool::Entry& Pool::entry_of(const Block& block) {
@@ -181,8 +174,8 @@ void Pool::give_back(Entry& entry) {
 
 void Pool::cool() {
   for (size_t i = 0; i < warm_.count; ++i) {
-    give_back(entries_[warm_.ids[i]]);
-    unused_entries_.push_back(warm_.ids[i]);
+    give_back(entries_[warm_.blocks[i].id]);
+    unused_entries_.push_back(warm_.blocks[i].id);
   }
   warm_.count = 0;
 }
@@ -237,7 +230,7 @@ OomReport Pool::report(const Request& request) const {
   report.reserved_bytes = pages_.held_pages() * pages_.page_bytes();
   report.largest_free_bytes = heap_.largest_free_bytes() + pages_.left_pages() * pages_.page_bytes();
   std::vector<bool> is_warm(entries_.size());
-  for (size_t i = 0; i < warm_.count; ++i) is_warm[warm_.ids[i]] = true;
+  for (size_t i = 0; i < warm_.count; ++i) is_warm[warm_.blocks[i].id] = true;
   for (size_t id = 0; id < entries_.size(); ++id) {
     const Entry& entry = entries_[id];
     if (entry.kind == Entry::Kind::unused || is_warm[id]) continue;

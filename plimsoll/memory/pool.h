@@ -98,8 +98,13 @@ class Pool {
   };
   // Blocks freed a moment ago, still whole: the next request of the same size takes one without a search.
   struct Warm {
+    struct Spare {
+      int64_t bytes = 0;
+      uint32_t id = 0;
+      Stream stream = 0;
+    };
     static constexpr size_t kMost = 8;
-    std::array<uint32_t, kMost> ids{};
+    std::array<Spare, kMost> blocks{};  // the latest last
     size_t count = 0;
   };
   struct Reclaim {
