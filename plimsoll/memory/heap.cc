@@ -8,7 +8,10 @@
 namespace plimsoll {
 namespace {
 
-constexpr size_t kMostViews = 512;    // beyond, the oldest unused ones go
+// Beyond so many views the oldest unused ones go, and beyond so many pieces in them: each piece is a mapping of its
+// own, and Linux gives a process 65530.
+constexpr size_t kMostViews = 512;
+constexpr size_t kPiecesPerView = 32;
 constexpr int64_t kAcrossSteps = 16;  // a block that old outlived its step, it is not this step's own
 
 }  // namespace
@@ -198,6 +201,7 @@ Spot Heap::stitch(int64_t size, Extents& free) {
   for (const Piece& piece : view.pieces) free.carve(piece.page * per_page_, piece.count * per_page_);
   stats_.remapped_pages += view.pages;
   ++stats_.remapping_allocations;
+  view_pieces_ += view.pieces.size();
   views_.emplace(next_view_, std::move(view));
   return Spot{.view = next_view_++};
 }
@@ -252,15 +256,17 @@ void Heap::map_home(const std::vector<Piece>& places, std::span<const PageId> id
 }
 
 void Heap::drop_unused_views(size_t keep) {
-  if (views_.size() <= keep) return;
+  const auto few = [&] { return views_.size() <= keep && view_pieces_ <= keep * kPiecesPerView; };
+  if (few()) return;
   order_.synchronize();
-  for (auto view = views_.begin(); view != views_.end() && views_.size() > keep;) {
+  for (auto view = views_.begin(); view != views_.end() && !few();) {
     if (view->second.used_pages > 0) {
       ++view;
       continue;
     }
     pages_.source().unmap(view->second.data, view->second.pages);
     pages_.source().release(view->second.data, view->second.reserved_pages * pages_.page_bytes());
+    view_pieces_ -= view->second.pieces.size();
     view = views_.erase(view);
   }
 }
@@ -275,7 +281,7 @@ void Heap::cut_to_use(View& view) {
     piece.count = std::min(left, piece.count);
     left -= piece.count;
   }
-  std::erase_if(view.pieces, [](const Piece& piece) { return piece.count == 0; });
+  view_pieces_ -= std::erase_if(view.pieces, [](const Piece& piece) { return piece.count == 0; });
 }
 
 std::vector<Heap::Piece> Heap::home_pieces() const {

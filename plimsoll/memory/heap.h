@@ -104,6 +104,7 @@ class Heap {
   std::vector<int64_t> holes_;     // pages of home that trim took away, in order
   std::vector<Extents> free_;      // by stream
   std::map<int32_t, View> views_;  // by age: the oldest that fits is taken, so that a repeating step repeats
+  size_t view_pieces_ = 0;         // of all views
   int32_t next_view_ = 0;
   SpotMemory memory_;
   Stats stats_;

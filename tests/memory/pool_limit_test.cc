@@ -2,9 +2,11 @@
 // it, where every block counts with the pages it touches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/memory/file_pages.h"
 #include "plimsoll/memory/pool.h"
 #include "tests/memory/failing_pages.h"
 #include "tests/memory/sanitized.h"
@@ -31,7 +33,7 @@ TEST(PoolLimit, HoldsInWholePagesToTheLastOne) {
   std::mt19937 random(3);
   std::vector<Block> live;
   int64_t live_pages = 0;
-  for (int i = 0; i < (kSanitized ? 5'000 : 50'000); ++i) {
+  for (int i = 0; i < (kSanitized ? 4'000 : 20'000); ++i) {
     const auto count = static_cast<int64_t>(1 + random() % (i % 3 == 0 ? kLimitPages : 8));
     const bool fits = live_pages + count <= kLimitPages;
     try {
@@ -57,7 +59,7 @@ TEST(PoolLimit, RefusesOddSizesOnlyWhenThePagesTheyTouchExceedIt) {
   std::vector<Block> live;
   int64_t live_pages = 0;
   int refused = 0;
-  for (int i = 0; i < (kSanitized ? 5'000 : 50'000); ++i) {
+  for (int i = 0; i < (kSanitized ? 4'000 : 20'000); ++i) {
     const auto bytes = static_cast<int64_t>(kPage + random() % (20 * kPage));
     try {
       live.push_back(fixture.pool.allocate(bytes));
@@ -101,6 +103,25 @@ TEST(PoolLimit, LetsSmallBlocksUseThePagesOfLargeOnesAndBack) {
     EXPECT_THROW(fixture.pool.allocate(1), ResourceExhausted);
     for (const Block& block : small) fixture.pool.free(block);
   }
+}
+
+// Every view of scattered pages takes a mapping per piece, of which a process has some tens of thousands.
+TEST(PoolLimit, HoldsHoweverOftenFragmentsArePutTogether) {
+  constexpr size_t kPages = 4096;
+  FilePages pages = FilePages::host(kPage);
+  trace::Recorder recorder(0);
+  Pool pool(pages, {kPages * kPage, "test"}, recorder);
+  std::mt19937 random(5);
+  std::vector<Block> blocks;
+  for (size_t i = 0; i < kPages; ++i) blocks.push_back(pool.allocate(kPage));
+  for (int round = 0; round < 100; ++round) {
+    std::shuffle(blocks.begin(), blocks.end(), random);
+    for (size_t i = 0; i < kPages / 2; ++i) pool.free(blocks[i]);
+    pool.free(pool.allocate(kPages / 2 * kPage));
+    for (size_t i = 0; i < kPages / 2; ++i) blocks[i] = pool.allocate(kPage);
+  }
+  EXPECT_EQ(pool.stats().remapping_allocations, 100);
+  for (const Block& block : blocks) pool.free(block);
 }
 
 TEST(PoolLimit, ServesAnyStreamWithWhatAnotherFreed) {
