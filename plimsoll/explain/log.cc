@@ -43,7 +43,8 @@ const Needles& needles() {
                                  "OOM Debugging",
                                  "MemoryError",
                                  "OUT_OF_MEMORY",
-                                 "No space left on device"});
+                                 "No space left on device",
+                                 "expandable_segments:True"});
   return kNeedles;
 }
 
@@ -159,6 +160,7 @@ class Collector {
     }
     const bool one_family = (later.framework == Framework::tensorflow || later.framework == Framework::jax) &&
                             (known.framework == Framework::tensorflow || known.framework == Framework::jax);
+    if (one_family && contains(later.message, "BufferAssignment OOM Debugging")) return true;  // more of the same
     if (!one_family || !same_size(later.requested_bytes, known.requested_bytes)) return false;
     known.framework = later.framework;
     known.raised = known.raised || later.raised;
