@@ -48,6 +48,8 @@ class Gradient {
   void set(int i, Value gradient);
 
   const Attribute& attribute(std::string_view name) const;
+  // An integer attribute that names a dimension of input 0, counted from the end when negative.
+  int axis(std::string_view name) const;
 
  private:
   friend class Backward;
