@@ -31,6 +31,7 @@ std::vector<Type> infer_embedding(const Call& call) {
 }
 
 std::vector<Type> infer_gather_backward(const Call& call) {
+  call.require_floating(0);
   require_integer(call, 1);
   const Dims& dy = call.shape(0);
   const Dims& index = call.shape(1);

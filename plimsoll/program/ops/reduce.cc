@@ -51,6 +51,7 @@ std::vector<Type> infer_backward(const Call& call) {
 }
 
 std::vector<Type> infer_extreme_backward(const Call& call) {
+  call.require_floating(0);
   const Dims& shape = call.dims("shape");
   const Dims expected = reduced_shape(shape, reduced_axes(call, shape.rank()), call.flag("keepdims"));
   call.require(call.shape(0) == expected, "dy must have the attribute shape reduced over axes");
