@@ -63,9 +63,8 @@ std::vector<Type> infer_cross_entropy_backward(const Call& call) {
 }
 
 void differentiate_cross_entropy(Gradient& g) {
-  const auto same = [&](std::string_view name) { return NamedAttribute(name, g.attribute(name)); };
-  g.set(0, g.b.emit("cross_entropy_backward", {g.of_output(), g.input(0), g.input(1), g.saved(1)},
-                    {same("axis"), same("ignored_index"), same("label_smoothing"), same("reduction")}));
+  const std::vector<Value> reads = {g.of_output(), g.input(0), g.input(1), g.saved(1)};
+  g.set(0, g.b.emit("cross_entropy_backward", reads, g.attributes()));
 }
 
 void add_cross_entropy(OpTable& table) {
@@ -110,11 +109,11 @@ std::vector<Type> infer_pointwise_backward(const Call& call) {
 void add_pointwise(OpTable& table, const std::string& name, const std::vector<AttributeSpec>& parameters = {}) {
   std::vector<AttributeSpec> attributes = {reduction_attribute()};
   attributes.insert(attributes.end(), parameters.begin(), parameters.end());
-  const auto differentiate = [name, attributes](Gradient& g) {
+  const auto differentiate = [name](Gradient& g) {
     for (int i = 0; i < 2; ++i) {
       if (!g.wants(i)) continue;
-      std::vector<NamedAttribute> same = {{"operand", Attribute(i)}};
-      for (const AttributeSpec& spec : attributes) same.emplace_back(spec.name, g.attribute(spec.name));
+      std::vector<NamedAttribute> same = g.attributes();
+      same.emplace_back("operand", Attribute(i));
       g.set(i, g.b.emit(name + "_backward", std::vector{g.of_output(), g.input(0), g.input(1)}, same));
     }
   };

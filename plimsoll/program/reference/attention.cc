@@ -1,6 +1,8 @@
 #include <cmath>
+#include <optional>
 
 #include "plimsoll/program/evaluate.h"
+#include "plimsoll/program/random.h"
 #include "plimsoll/program/reference/broadcast.h"
 #include "plimsoll/program/reference/lines.h"
 
@@ -9,6 +11,24 @@ namespace {
 
 template <class T>
 constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
+
+// The draws of dropout, as random.h names them.
+struct Dropout {
+  Dropout(const Call& call, int64_t seed_given)
+      : seed(static_cast<uint64_t>(seed_given)),
+        stream(static_cast<uint64_t>(call.integer("stream"))),
+        offset(static_cast<uint64_t>(call.integer("offset"))),
+        rate(call.real("rate")) {}
+
+  double factor(size_t place) const {
+    return random_bits(seed, stream, offset + place) < drop_threshold(rate) ? 0 : 1 / (1 - rate);
+  }
+
+  uint64_t seed;
+  uint64_t stream;
+  uint64_t offset;
+  double rate;
+};
 
 template <class T>
 struct Attention {
@@ -19,6 +39,7 @@ struct Attention {
   bool causal;
   T scale;
   Shape scores;  // [batch, heads, queries, keys]
+  std::optional<Dropout> dropout;
 
   int64_t keys() const { return scores[3]; }
   int64_t dim() const { return q.shape[3]; }
@@ -41,30 +62,37 @@ struct Attention {
     return broadcast_place(mask->shape, scores, Index{row[0], row[1], row[2], j});
   }
 
+  // What dropout multiplies the weight of key j for query `row` with.
+  T kept(const Index& row, int64_t j) const {
+    return dropout ? static_cast<T>(dropout->factor(place_of(scores, Index{row[0], row[1], row[2], j}))) : 1;
+  }
+
   // Where element d of line i of an operand lies, in the batch and head of `row`.
   static size_t at(const Array<T>& array, const Index& row, int64_t i, int64_t d) {
     return place_of(array.shape, Index{row[0], row[1], i, d});
   }
 };
 
-// Operands q, k, v stand from `first` on; the mask, if any, is operand `mask`.
+// Operands q, k, v stand from `first` on; the seed of dropout, where `drops`, and the mask, if any, from `tail` on.
 template <class T>
-Attention<T> attention_of(const Run<T>& run, int first, int mask) {
+Attention<T> attention_of(const Run<T>& run, int first, int tail, bool drops) {
   const Shape& q = run.shape(first);
   const double given = run.call.real("scale");
   const double scale = given != 0 ? given : 1 / std::sqrt(static_cast<double>(q[3]));
+  const int mask = drops ? tail + 1 : tail;
   return {run.in(first),
           run.in(first + 1),
           run.in(first + 2),
           mask < run.arity() ? &run.in(mask) : nullptr,
           run.call.flag("causal"),
           static_cast<T>(scale),
-          Shape{q[0], q[1], q[2], run.shape(first + 1)[2]}};
+          Shape{q[0], q[1], q[2], run.shape(first + 1)[2]},
+          drops ? std::optional(Dropout(run.call, run.ints(tail)[0])) : std::nullopt};
 }
 
 template <class T>
-void forward(Run<T>& run) {
-  const Attention<T> all = attention_of(run, 0, 3);
+void forward(Run<T>& run, bool drops) {
+  const Attention<T> all = attention_of(run, 0, 3, drops);
   for_each_index(all.rows(), [&](const Index& row, size_t place) {
     std::vector<T> scores;
     for (int64_t j = 0; j < all.keys(); ++j) scores.push_back(all.score(row, j));
@@ -72,7 +100,7 @@ void forward(Run<T>& run) {
     if (run.wants(1)) run.out(1).reals[place] = lse;
     if (lse == kMinusInfinity<T>) return;  // sees no key
     for (int64_t j = 0; j < all.keys(); ++j) {
-      const T weight = std::exp(scores[static_cast<size_t>(j)] - lse);
+      const T weight = std::exp(scores[static_cast<size_t>(j)] - lse) * all.kept(row, j);
       for (int64_t d = 0; d < all.width(); ++d) {
         run.out().reals[all.at(run.out(), row, row[2], d)] += weight * all.v.reals[all.at(all.v, row, j, d)];
       }
@@ -83,8 +111,8 @@ void forward(Run<T>& run) {
 // With P the weights and S the scores: dV = P' dY, dP = dY V', dS = P * (dP - sum(dY * Y)), dQ = scale dS K,
 // dK = scale dS' Q.
 template <class T>
-void backward(Run<T>& run) {
-  const Attention<T> all = attention_of(run, 1, 6);
+void backward(Run<T>& run, bool drops) {
+  const Attention<T> all = attention_of(run, 1, 6, drops);
   const auto& dy = run.in(0);
   const auto& y = run.in(4);
   const auto& lse = run.reals(5);
@@ -95,9 +123,10 @@ void backward(Run<T>& run) {
       through_sum += dy.reals[all.at(dy, row, i, d)] * y.reals[all.at(y, row, i, d)];
     for (int64_t j = 0; j < all.keys() && lse[place] != kMinusInfinity<T>; ++j) {
       const T weight = std::exp(all.score(row, j) - lse[place]);
+      const T kept = all.kept(row, j);
       T dweight = 0;
       for (int64_t d = 0; d < all.width(); ++d) {
-        const T slope = dy.reals[all.at(dy, row, i, d)];
+        const T slope = kept * dy.reals[all.at(dy, row, i, d)];
         dweight += slope * all.v.reals[all.at(all.v, row, j, d)];
         run.out(2).reals[all.at(all.v, row, j, d)] += weight * slope;
       }
@@ -116,8 +145,11 @@ void backward(Run<T>& run) {
 }  // namespace
 
 void register_attention_reference(OpTable& table) {
-  table.reference("attention", [](auto& run) { forward(run); });
-  table.reference("attention_backward", [](auto& run) { backward(run); });
+  for (const bool drops : {false, true}) {
+    const std::string name = drops ? "attention_dropout" : "attention";
+    table.reference(name, [drops](auto& run) { forward(run, drops); });
+    table.reference(name + "_backward", [drops](auto& run) { backward(run, drops); });
+  }
 }
 
 }  // namespace plimsoll::program
