@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/evaluate.h"
 #include "plimsoll/program/text.h"
@@ -212,6 +213,15 @@ void check_op(const OpCase& op_case) {
   expect_f32_agrees(built, evaluation, evaluate(built.program, in_f32(inputs)));
   expect_views_show_their_storage(built, evaluation);
   if (op_case.differentiable) expect_gradients(op_case, built, inputs, evaluation);
+}
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace plimsoll::program
