@@ -10,7 +10,6 @@
 #include "plimsoll/program/ops/matmul.h"
 #include "plimsoll/program/ops/shape.h"
 #include "plimsoll/program/ops/softmax.h"
-#include "tests/program/error_of.h"
 #include "tests/program/op_check.h"
 
 namespace plimsoll::program {

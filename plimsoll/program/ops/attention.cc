@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "plimsoll/program/autodiff.h"
-#include "plimsoll/program/broadcast.h"
 #include "plimsoll/program/ops/sum_dtype.h"
+#include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::program {
 namespace {
@@ -29,7 +29,7 @@ struct Sizes {
 void check_mask(const Call& call, const Sizes& sizes, int q, int mask) {
   const bool boolean = call.input(mask).dtype == DType::boolean;
   call.require(boolean || call.input(mask).dtype == call.input(q).dtype, "mask must be bool or of q's dtype");
-  if (broadcast_shapes(call.shape(mask), sizes.scores()) != sizes.scores()) {
+  if (!broadcasts_to(call.shape(mask), sizes.scores())) {
     call.reject(fmt::format("mask must broadcast to [batch,heads,queries,keys], {}", sizes.scores().text()));
   }
 }

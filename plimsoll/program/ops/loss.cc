@@ -6,6 +6,7 @@
 
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/ops/sum_dtype.h"
+#include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::program {
 namespace {
@@ -24,20 +25,13 @@ Type reduced(const Call& call, DType dtype, const Dims& parts) {
   return {sum_dtype(dtype), {}};
 }
 
-Dims without(const Dims& dims, int axis) {
-  Dims rest;
-  for (int i = 0; i < dims.rank(); ++i) {
-    if (i != axis) rest.push_back(dims[i]);
-  }
-  return rest;
-}
-
 // ---- cross entropy ----
 
 // Logits are operand `logits`, targets the next. Returns the shape of the targets.
 Dims check_classes(const Call& call, int logits) {
   call.require_floating(logits);
-  const Dims lines = without(call.shape(logits), call.axis("axis", logits));
+  const AxisSet classes = AxisSet().set(static_cast<size_t>(call.axis("axis", logits)));
+  const Dims lines = reduced_shape(call.shape(logits), classes, false);
   if (!is_integer(call.input(logits + 1).dtype)) call.reject("targets must be integers: the index of a class");
   if (call.shape(logits + 1) != lines) {
     call.reject(fmt::format("targets must be of the shape of the logits without dimension {}, {}", call.integer("axis"),

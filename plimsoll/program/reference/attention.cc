@@ -1,10 +1,11 @@
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "plimsoll/program/evaluate.h"
 #include "plimsoll/program/random.h"
-#include "plimsoll/program/reference/broadcast.h"
-#include "plimsoll/program/reference/lines.h"
+#include "plimsoll/program/reference/exp_sum.h"
+#include "plimsoll/program/reference/index.h"
 
 namespace plimsoll::program {
 namespace {
@@ -59,7 +60,7 @@ struct Attention {
   }
 
   size_t mask_place(const Index& row, int64_t j) const {
-    return broadcast_place(mask->shape, scores, Index{row[0], row[1], row[2], j});
+    return place_of(mask->shape, broadcast_index(mask->shape, 4, Index{row[0], row[1], row[2], j}));
   }
 
   // What dropout multiplies the weight of key j for query `row` with.
@@ -93,10 +94,12 @@ Attention<T> attention_of(const Run<T>& run, int first, int tail, bool drops) {
 template <class T>
 void forward(Run<T>& run, bool drops) {
   const Attention<T> all = attention_of(run, 0, 3, drops);
+  std::vector<size_t> every_place(static_cast<size_t>(all.keys()));
+  std::iota(every_place.begin(), every_place.end(), 0);
   for_each_index(all.rows(), [&](const Index& row, size_t place) {
     std::vector<T> scores;
     for (int64_t j = 0; j < all.keys(); ++j) scores.push_back(all.score(row, j));
-    const T lse = log_sum_exp(scores, Line{0, 1, scores.size()});
+    const T lse = log_sum_exp(scores, every_place);
     if (run.wants(1)) run.out(1).reals[place] = lse;
     if (lse == kMinusInfinity<T>) return;  // sees no key
     for (int64_t j = 0; j < all.keys(); ++j) {
@@ -116,11 +119,13 @@ void backward(Run<T>& run, bool drops) {
   const auto& dy = run.in(0);
   const auto& y = run.in(4);
   const auto& lse = run.reals(5);
+  const bool adds_mask = run.wants(3) && all.mask != nullptr && is_floating(all.mask->dtype);
   for_each_index(all.rows(), [&](const Index& row, size_t place) {
     const int64_t i = row[2];
     T through_sum = 0;
-    for (int64_t d = 0; d < all.width(); ++d)
+    for (int64_t d = 0; d < all.width(); ++d) {
       through_sum += dy.reals[all.at(dy, row, i, d)] * y.reals[all.at(y, row, i, d)];
+    }
     for (int64_t j = 0; j < all.keys() && lse[place] != kMinusInfinity<T>; ++j) {
       const T weight = std::exp(all.score(row, j) - lse[place]);
       const T kept = all.kept(row, j);
@@ -131,7 +136,7 @@ void backward(Run<T>& run, bool drops) {
         run.out(2).reals[all.at(all.v, row, j, d)] += weight * slope;
       }
       const T dscore = weight * (dweight - through_sum);
-      if (run.wants(3)) run.out(3).reals[all.mask_place(row, j)] += dscore;
+      if (adds_mask) run.out(3).reals[all.mask_place(row, j)] += dscore;
       for (int64_t d = 0; d < all.dim(); ++d) {
         const size_t in_q = all.at(all.q, row, i, d);
         const size_t in_k = all.at(all.k, row, j, d);
