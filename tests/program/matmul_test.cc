@@ -135,6 +135,10 @@ TEST(Linear, RejectsWhatDoesNotFit) {
   EXPECT_EQ(error_of([&] { linear(b, w, w, x); }),
             "linear %linear: x is f32[10,29], w is f32[10,29], bias is f32[batch,28]; bias must have w's dtype and as "
             "many elements as w has rows");
+  const Value whole = b.input("whole", {DType::i32, {2, 2}});
+  for (const char* op : {"linear", "linear_backward_input", "linear_backward_weights"}) {
+    EXPECT_NE(error_of([&] { b.emit(op, {whole, whole}); }).find("must be floating"), std::string::npos) << op;
+  }
 }
 
 TEST(Linear, GradientOfTheBiasAloneMakesNoOtherGradient) {

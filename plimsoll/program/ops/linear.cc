@@ -13,13 +13,14 @@ Type with_last(Type type, Dim last) {
   return type;
 }
 
+// Operand i is rows of features, floating, and of the dtype of the other operand.
 void require_rows(const Call& call, int i) {
+  call.require_floating(i);
+  call.require_same_dtype(0, 1);
   if (call.shape(i).empty()) call.reject(fmt::format("{} must have at least one dimension", call.def.input_name(i)));
 }
 
 std::vector<Type> infer_linear(const Call& call) {
-  call.require_floating(0);
-  call.require_same_dtype(0, 1);
   require_rows(call, 0);
   call.require_rank(1, 2);
   const Dims& w = call.shape(1);
