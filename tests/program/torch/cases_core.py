@@ -11,7 +11,7 @@ for op, function in UNARY.items():
 for op, function in {"sqrt": torch.sqrt, "log": torch.log}.items():
     check(op, f"%y = {op}(%x)", function, x=uniform(0.1, 3, 3, 17))
 
-check("relu of zeros and infinities", "%y = relu(%x)", torch.relu,
+check("relu of zeros and large numbers", "%y = relu(%x)", torch.relu,
       x=torch.tensor([0.0, -0.0, 1e300, -1e300], dtype=torch.float64))
 check("add", "%y = add(%x, %z)", torch.add, x=randn(3, 17), z=randn(3, 17))
 check("matmul", "%y = matmul(%a, %b)", torch.matmul, a=randn(3, 17), b=randn(17, 5))
