@@ -24,6 +24,7 @@ using AxisSet = std::bitset<Shape::kMaxRank>;
 
 // What the attribute `axes` names among `rank` dimensions, counted from the end when negative; all when it is empty.
 AxisSet reduced_axes(const Call& call, int rank);
+AxisSet reduced_axes(const Dims& axes, int rank);  // the same for axes that were checked
 // Without these dimensions, or with 1 in their places.
 Dims reduced_shape(const Dims& shape, AxisSet axes, bool keepdims);
 // How many elements become one.
