@@ -33,6 +33,16 @@ Dims broadcast(const Call& call, std::initializer_list<int> operands) {
   return shape;
 }
 
+std::optional<Dims> broadcast_shapes(const Dims& a, const Dims& b) {
+  Dims shape = a.rank() >= b.rank() ? a : b;
+  for (int from_end = 1; from_end <= std::min(a.rank(), b.rank()); ++from_end) {
+    const bool stretches = a.back(from_end) == 1;
+    shape[shape.rank() - from_end] = stretches ? b.back(from_end) : a.back(from_end);
+  }
+  const bool fits = broadcasts_to(a, shape) && broadcasts_to(b, shape);
+  return fits ? std::optional(shape) : std::nullopt;
+}
+
 bool broadcasts_to(const Dims& from, const Dims& to) {
   if (from.rank() > to.rank()) return false;
   for (int from_end = 1; from_end <= from.rank(); ++from_end) {

@@ -3,6 +3,7 @@
 
 #include <bitset>
 #include <initializer_list>
+#include <optional>
 
 #include "plimsoll/program/op.h"
 
@@ -13,6 +14,8 @@ Type bit_mask(const Dims& shape);
 
 // The shape that these operands broadcast to: aligned at the last dimension, sizes equal or 1.
 Dims broadcast(const Call& call, std::initializer_list<int> operands);
+// The shape that both broadcast to; nothing when they do not.
+std::optional<Dims> broadcast_shapes(const Dims& a, const Dims& b);
 // Whether an operand of shape `from` may stand where `to` is wanted.
 bool broadcasts_to(const Dims& from, const Dims& to);
 
