@@ -15,6 +15,8 @@ namespace {
 
 // Above this many buffers only passes that stay near-linear are made.
 constexpr int32_t kMostForFirstFit = 20000;
+// Below this many the complete search is faster than searching over first-fit orders.
+constexpr int32_t kLeastForPromotion = 1000;
 
 std::vector<int32_t> all_in_order(const Instance& instance) {
   std::vector<int32_t> order(instance.count());
@@ -272,7 +274,7 @@ Placement pack_greedily(const Instance& instance, int64_t target, std::span<cons
     contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); })));
   if (small) {
     try_first_fit(instance, contest);
-    if (!contest.won()) promote_the_highest(instance, contest);
+    if (!contest.won() && instance.count() >= kLeastForPromotion) promote_the_highest(instance, contest);
   } else {
     if (!contest.won() && instance.fixed.empty()) contest.enter(best_fit_in_time(instance));
     if (!contest.won())
