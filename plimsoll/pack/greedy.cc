@@ -263,22 +263,20 @@ Placement first_fit(const Instance& instance, std::span<const int32_t> order, in
   return placement;
 }
 
-Placement pack_greedily(const Instance& instance, int64_t target, std::span<const int64_t> hint) {
+Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint) {
+  if (hint.empty()) return stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); }));
+  const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
+  return instance.count() <= kMostForFirstFit ? first_fit(instance, order) : stack_up(instance, order);
+}
+
+Placement pack_greedily(const Instance& instance, int64_t target) {
   Contest contest(target);
-  const bool small = instance.count() <= kMostForFirstFit;
-  if (!hint.empty()) {
-    const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
-    contest.enter(small ? first_fit(instance, order) : stack_up(instance, order));
-  }
-  if (!contest.won())
-    contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); })));
-  if (small) {
+  contest.enter(pack_at_once(instance, {}));
+  if (instance.count() <= kMostForFirstFit) {
     try_first_fit(instance, contest);
     if (!contest.won() && instance.count() >= kLeastForPromotion) promote_the_highest(instance, contest);
-  } else {
-    if (!contest.won() && instance.fixed.empty()) contest.enter(best_fit_in_time(instance));
-    if (!contest.won())
-      contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return instance.sizes[i]; })));
+  } else if (!contest.won() && instance.fixed.empty()) {
+    contest.enter(best_fit_in_time(instance));
   }
   return contest.take();
 }

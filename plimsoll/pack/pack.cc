@@ -76,7 +76,7 @@ struct Subproblem {
       if (!hints.empty()) hint.push_back(hints[i]);
     }
     bracket.lower = *std::max_element(instance.loads.begin(), instance.loads.end());
-    bracket.best = pack_greedily(instance, enough - part.base, hint);
+    bracket.best = pack_greedily(instance, enough - part.base);
   }
 
   int64_t lower() const { return part.base + bracket.lower; }
@@ -108,11 +108,17 @@ class Packer {
       if (std::string collision = fixed_collision(buffers_); !collision.empty())
         return infeasible(std::move(collision));
     }
-    bracket_.best = pack_greedily(instance_, enough(), options_.hint);
+    bracket_.best = pack_at_once(instance_, options_.hint);
     if (options_.capacity && bound_.bytes > *options_.capacity) {
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
-    if (bracket_.best.peak > enough() && instance_.count() <= kMostForSearch) search();
+    if (bracket_.best.peak > enough()) {
+      if (instance_.count() <= kMostForSearch) {
+        search();
+      } else {
+        keep_better(pack_greedily(instance_, enough()));
+      }
+    }
     return conclude();
   }
 
@@ -141,7 +147,11 @@ class Packer {
       improve_part(hard[i], hard.size() - i);
       hard[i].put_into(combined);
     }
-    if (combined.peak < bracket_.best.peak) bracket_.best = std::move(combined);
+    keep_better(std::move(combined));
+  }
+
+  void keep_better(Placement placement) {
+    if (placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
   }
 
   void improve_part(Subproblem& sub, size_t parts_left) {
