@@ -269,9 +269,9 @@ Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint) 
   return instance.count() <= kMostForFirstFit ? first_fit(instance, order) : stack_up(instance, order);
 }
 
-Placement pack_greedily(const Instance& instance, int64_t target) {
+Placement pack_greedily(const Instance& instance, int64_t target, Placement start) {
   Contest contest(target);
-  contest.enter(pack_at_once(instance, {}));
+  contest.enter(std::move(start));
   if (instance.count() <= kMostForFirstFit) {
     try_first_fit(instance, contest);
     if (!contest.won() && instance.count() >= kLeastForPromotion) promote_the_highest(instance, contest);

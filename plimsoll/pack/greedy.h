@@ -20,8 +20,8 @@ struct Placement {
 // must not collide.
 Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint);
 
-// The best of several orders; stops at the first whose peak is at most `target`.
-Placement pack_greedily(const Instance& instance, int64_t target);
+// The best of `start` and several orders; stops at the first whose peak is at most `target`.
+Placement pack_greedily(const Instance& instance, int64_t target, Placement start);
 
 // Each buffer in turn at its lowest free offset, holes included. O(n^2). Gives up, without offsets, as soon as the peak
 // reaches `limit`.

@@ -11,6 +11,7 @@
 #include "plimsoll/pack/improve.h"
 #include "plimsoll/pack/instance.h"
 #include "plimsoll/pack/oracle.h"
+#include "plimsoll/pack/repair.h"
 
 namespace plimsoll::pack {
 namespace {
@@ -76,7 +77,7 @@ struct Subproblem {
       if (!hints.empty()) hint.push_back(hints[i]);
     }
     bracket.lower = *std::max_element(instance.loads.begin(), instance.loads.end());
-    bracket.best = pack_greedily(instance, enough - part.base);
+    bracket.best = pack_greedily(instance, enough - part.base, pack_at_once(instance, {}));
   }
 
   int64_t lower() const { return part.base + bracket.lower; }
@@ -112,19 +113,29 @@ class Packer {
     if (options_.capacity && bound_.bytes > *options_.capacity) {
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
-    if (bracket_.best.peak > enough()) {
-      if (instance_.count() <= kMostForSearch) {
-        search();
-      } else {
-        keep_better(pack_greedily(instance_, enough()));
-      }
-    }
+    const bool searchable = instance_.count() <= kMostForSearch;
+    if (too_high() && searchable && !options_.hint.empty()) repair_hint();
+    if (too_high() && searchable) search();
+    if (too_high() && !searchable) keep_better(pack_greedily(instance_, enough(), std::move(bracket_.best)));
     return conclude();
   }
 
  private:
   // A peak that answers the question, in units.
   int64_t enough() const { return options_.capacity ? *options_.capacity / instance_.unit : bracket_.lower; }
+
+  bool too_high() const { return bracket_.best.peak > enough(); }
+  Limits limits() const { return {.nodes = options_.node_limit - bracket_.nodes, .deadline = deadline_}; }
+
+  void repair_hint() {
+    std::vector<int64_t> hint(options_.hint.begin(), options_.hint.end());
+    int64_t peak = enough();
+    for (size_t i = 0; i < hint.size(); ++i) {
+      hint[i] = hint[i] >= 0 && hint[i] % instance_.unit == 0 ? hint[i] / instance_.unit : -1;
+      if (!options_.capacity && hint[i] >= 0) peak = std::max(peak, hint[i] + instance_.sizes[i]);
+    }
+    keep_better(repair(instance_, hint, peak, options_.inference, limits()));
+  }
 
   // Packs each part on its own, first all of them fast, then those that are still too high by complete search.
   void search() {
@@ -151,7 +162,7 @@ class Packer {
   }
 
   void keep_better(Placement placement) {
-    if (placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
+    if (bracket_.best.offsets.empty() || placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
   }
 
   void improve_part(Subproblem& sub, size_t parts_left) {
