@@ -75,7 +75,7 @@ TEST_P(Zoo, ItsStepIsAValidProgramInEveryPrecision) {
   for (const DType precision : {DType::f32, DType::bf16}) {
     for (const bool training : {true, false}) {
       const Program step = build_step(
-          model(), {.training = training, .precision = precision, .size = Size::small, .sizes = small_sizes(model())});
+          model(), {.training = training, .precision = precision, .sizes = small_sizes(model()), .size = Size::small});
       program::verify_bound(step);
     }
   }
