@@ -13,12 +13,14 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/pack/csv.h"
 #include "plimsoll/pack/oracle.h"
+#include "plimsoll/trace/file.h"
 
 namespace plimsoll::cli {
 namespace {
 
 struct Options {
   std::string file;
+  std::string trace;
   std::string capacity;
   std::string hint;
   std::string output;
@@ -43,6 +45,30 @@ std::vector<int64_t> read_hint(const std::string& path, const std::vector<std::s
     hint.push_back(found == offset_of.end() ? -1 : found->second);
   }
   return hint;
+}
+
+// The blocks of a trace; the index of an event is its time. A block that is never freed lives to the end.
+pack::Table table_of(const trace::Trace& trace) {
+  pack::Table table;
+  std::unordered_map<int64_t, size_t> live;
+  const auto end = static_cast<int64_t>(trace.events.size());
+  for (int64_t time = 0; time < end; ++time) {
+    const trace::Event& event = trace.events[time];
+    if (event.kind == trace::EventKind::free) {
+      const auto block = live.extract(event.id);
+      if (!block.empty()) table.buffers[block.mapped()].end = time;
+      continue;
+    }
+    live[event.id] = table.buffers.size();
+    table.ids.push_back(fmt::format("{}@{}", event.id, time));
+    table.buffers.push_back({.bytes = event.bytes, .first = time, .end = end});
+  }
+  return table;
+}
+
+pack::Table read_table(const Options& options) {
+  if (options.file.empty() == options.trace.empty()) throw ArgumentError("pack needs a FILE or --trace, one of them");
+  return options.trace.empty() ? pack::read_csv(options.file) : table_of(trace::read(options.trace));
 }
 
 void write(const std::string& path, const std::string& text) {
@@ -97,7 +123,7 @@ pack::Options pack_options(const Options& options) {
 }
 
 int run(const Options& options) {
-  const pack::Table table = pack::read_csv(options.file);
+  const pack::Table table = read_table(options);
   const std::vector<int64_t> hint = read_hint(options.hint, table.ids);
   pack::Options how = pack_options(options);
   how.hint = hint;
@@ -123,7 +149,9 @@ void add_pack(CLI::App& app, int& status) {
       "FILE has the columns id,lower,upper,size (half-open lifetimes) and optionally alignment,offset,gaps.\n"
       "Example: plimsoll pack buffers.csv --capacity 1MiB -o packed.csv");
   const auto options = std::make_shared<Options>();
-  verb->add_option("FILE", options->file, "Buffers as CSV")->required();
+  verb->add_option("FILE", options->file, "Buffers as CSV");
+  verb->add_option("--trace", options->trace,
+                   "Pack a recorded allocation trace instead: what a perfect allocator needs");
   verb->add_option("--capacity", options->capacity, "Decide whether this many bytes do; without it, minimise");
   verb->add_option("--time-limit", options->time_limit_s, "Seconds")
       ->capture_default_str()

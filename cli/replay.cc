@@ -79,7 +79,7 @@ void run(const Options& options, int& status) {
 
 void add_replay(CLI::App& app, int& status) {
   CLI::App* verb = app.add_subcommand("replay", "An allocation trace against an allocator");
-  verb->footer("Example: plimsoll replay run.csv.gz --policy torch --capacity 80GiB");
+  verb->footer("Example: plimsoll replay run.csv.gz --policy pool --capacity 80GiB");
   const auto options = std::make_shared<Options>();
   verb->add_option("TRACE", options->trace, "A trace as CSV, gzip or plimsoll's binary form")->required();
   verb->add_option("--policy", options->policy, "The allocator: " + replay::policy_names())->capture_default_str();

@@ -21,7 +21,7 @@ struct Limit {
 std::vector<Limit> machine_limits(const std::string& root = "");
 
 // The smallest of them.
-Budget machine_budget();
+Budget machine_budget(const std::string& root = "");
 
 // A budget as people give it: "auto" is machine_budget(), else a size. ArgumentError for zero and garbage. `source` is
 // the flag or setting that it came from.

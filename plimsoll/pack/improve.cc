@@ -115,7 +115,7 @@ class Improver {
     return aim + gap * kSixteenths[k / 3 % 6] / 16;
   }
 
-  static constexpr int64_t kRunsAtBound = 54;
+  static constexpr int64_t kRunsAtBound = 60;
 
   const Instance& instance_;
   Bracket& bracket_;

@@ -59,8 +59,10 @@ class Search {
   int32_t choose_lowest() const;
   int32_t choose_forced(Span range) const;
   int32_t choose_in_section(int32_t section) const;
-  int32_t choose_fewest(Span range) const;
-  int32_t choose_fewest_among_lowest() const;
+  template <typename Accept>
+  int32_t first_next(int32_t section, Accept accept) const;
+  template <typename Accept>
+  int32_t choose_tightest(Span range, Accept accept) const;
   bool before(int32_t a, int32_t b) const;
   bool tighter(int32_t a, int32_t b) const;
   int32_t first_unplaced() const;

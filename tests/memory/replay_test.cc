@@ -109,6 +109,13 @@ TEST(ReplayTorch, ReservesWhatPyTorchMeasuredOnAllSharedTraces) {
   }
 }
 
+TEST(ReplayPool, ReservesLittleMoreThanIsLive) {
+  for (const char* name : {"widecnn_b32", "vgg16_b64", "resnet50_b64"}) {
+    const Trace trace = trace::read(fmt::format("{}/tests/data/traces/{}.csv.gz", PLIMSOLL_SOURCE_DIR, name));
+    EXPECT_LE(replay(trace, *make_policy("pool", {})).ratio(), 1.01) << name;
+  }
+}
+
 TEST(ReplayBfc, DoublesItsRegions) {
   EXPECT_EQ(reserved("bfc", trace_of({1})), 2 * kMiB);
   EXPECT_EQ(reserved("bfc", trace_of({2 * kMiB, 1})), 6 * kMiB);
@@ -132,7 +139,7 @@ TEST(ReplayBfc, TakesWhatIsLeftOfTheCapacity) {
 TEST(Replay, ReportsWhoHoldsWhatWhenTheDeviceIsFull) {
   Trace trace = trace_of({30 * kMiB, 12 * kMiB, 20 * kMiB});
   trace.events[0].tag = trace.tags.intern(Category::parameter, "fc.weight");
-  for (const char* policy : {"torch", "bfc"}) {
+  for (const char* policy : {"pool", "torch", "bfc"}) {
     const OomReport report = failure(policy, trace, 50 * kMiB);
     EXPECT_EQ(report.allocator, policy);
     EXPECT_EQ(report.requested_bytes, 20 * kMiB);

@@ -1,6 +1,6 @@
 // Free blocks in the order of best fit: by size, then by address. A sorted list in chunks of up to 64, so that a search
-// stays in two small arrays and an insertion moves little: about a third of the time of std::set for the hundred free
-// blocks that allocators have as a rule, and no worse for many. Not thread-safe.
+// stays in two arrays and an insertion moves little: as fast as std::set for the hundred free blocks that real traces
+// have, and ahead of it, by up to half, for tens of thousands. Not thread-safe.
 #pragma once
 
 #include <array>

@@ -1,0 +1,85 @@
+#include "plimsoll/explain/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/explain/causes.h"
+
+namespace plimsoll::explain {
+namespace {
+
+bool looks_like_pickle(std::string_view head) {
+  return head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
+
+const MemorySummary* summary_for(const Failure& failure, const LogFindings& log) {
+  for (const MemorySummary& summary : log.summaries) {
+    if (failure.framework == Framework::torch && summary.device == failure.device && summary.line > failure.line)
+      return &summary;
+  }
+  return nullptr;
+}
+
+void explain_log(const LogFindings& log, Explanation& explanation) {
+  explanation.kind = "log";
+  for (const Failure& failure : log.failures) {
+    explanation.diagnoses.push_back(diagnose(failure, summary_for(failure, log)));
+  }
+  if (log.failures.empty()) {
+    for (const MemorySummary& summary : log.summaries) explanation.diagnoses.push_back(diagnose(summary));
+  }
+  if (log.not_failures > 0) {
+    explanation.notes.push_back(fmt::format(
+        "{} message(s) say that memory ran out but also that this is not a failure; not counted", log.not_failures));
+  }
+  if (log.more_failures > 0) {
+    explanation.notes.push_back(fmt::format("{} more failures are not shown", log.more_failures));
+  }
+  if (explanation.diagnoses.empty()) {
+    explanation.notes.push_back(fmt::format("found nothing in {} bytes; looked for {}", log.bytes, log_forms()));
+  }
+}
+
+void explain_snapshot(const Snapshot& snapshot, Explanation& explanation) {
+  const auto roles = stack_roles(snapshot.stacks);
+  for (const DeviceState& device : snapshot.devices) {
+    explanation.diagnoses.push_back(diagnose(snapshot, device, make_timeline(snapshot, device, roles)));
+  }
+  if (snapshot.devices.empty())
+    explanation.notes.push_back("the snapshot holds no segments and no events of any device");
+}
+
+}  // namespace
+
+Input read_input(ByteSource& source) {
+  std::string head(2, '\0');
+  head.resize(source.read(head.data(), head.size()));
+  const auto whole = put_back(head, source);
+  Input input;
+  if (looks_like_pickle(head)) {
+    input.kind = InputKind::snapshot;
+    input.snapshot = read_torch_snapshot(*whole);
+  } else {
+    input.log = read_log(*whole);
+    if (input.log.bytes == 0) throw InputError({.source = source.name()}, "the file is empty: nothing to explain");
+  }
+  return input;
+}
+
+Input read_input(const std::string& path) { return read_input(*open_file(path)); }
+
+Explanation explain(const Input& input, const std::string& source) {
+  Explanation explanation;
+  explanation.source = source;
+  explanation.kind = input.kind == InputKind::trace ? "trace" : "torch_snapshot";
+  if (input.kind == InputKind::log) {
+    explain_log(input.log, explanation);
+  } else {
+    explain_snapshot(input.snapshot, explanation);
+  }
+  return explanation;
+}
+
+}  // namespace plimsoll::explain

@@ -1,0 +1,340 @@
+#include "plimsoll/explain/log.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "plimsoll/explain/needles.h"
+#include "plimsoll/explain/text_scan.h"
+
+namespace plimsoll::explain {
+namespace {
+
+constexpr size_t kBuffer = 1 << 20;
+constexpr size_t kBefore = 16 << 10;  // kept in front of a line, for the traceback above it
+constexpr size_t kLongestLine = 32 << 10;
+constexpr size_t kMostFailures = 1000;
+constexpr int kFollow = 64;  // lines looked at after one that meant something
+
+// Every report has a line with one of these; the other lines of it follow closely.
+const Needles& needles() {
+  static const Needles kNeedles({"ut of memory",
+                                 "RESOURCE_EXHAUSTED",
+                                 "OOM when allocating",
+                                 "STATUS_ALLOC_FAILED",
+                                 "allocate memory",
+                                 "calculation overflowed",
+                                 "killed by signal",
+                                 "insufficient shared memory",
+                                 "failed to allocate",
+                                 "Attempting to allocate",
+                                 "Unable to allocate",
+                                 "memory for requested",
+                                 "smaller than requested",
+                                 "bad_alloc",
+                                 "cudaMalloc failed",
+                                 "oom-killer",
+                                 "oom-kill:",
+                                 "memory: usage ",
+                                 "Kill process",
+                                 "Killed process",
+                                 "memory summary, device",
+                                 "OOM Debugging",
+                                 "MemoryError",
+                                 "OUT_OF_MEMORY",
+                                 "No space left on device",
+                                 "expandable_segments:True"});
+  return kNeedles;
+}
+
+const MessageForm* const kForms[] = {&kTorchForm, &kOtherForm, &kTensorflowForm, &kXlaForm, &kKernelForm};
+
+// Whether two figures are the same as far as messages round them: to hundredths of their unit.
+bool same_size(OptionalBytes a, OptionalBytes b) {
+  if (!a || !b) return false;
+  int64_t unit = 1;
+  while (unit <= std::max(*a, *b) / 1024) unit *= 1024;
+  return std::abs(*a - *b) <= unit * 6 / 1000;
+}
+
+// Puts the lines of each rank together into failures.
+class Collector {
+ public:
+  explicit Collector(LogFindings& findings) : findings_(findings) {}
+
+  // Returns whether the line meant something. `before` is the log up to it.
+  bool line(std::string_view raw, std::string_view before) {
+    std::string text = strip_decoration(raw);
+    std::string_view rest = text;
+    const std::string rank = take_rank(rest);
+    Open& open = open_for(rank);
+    if (contains(rest, "ran out of memory") && contains(rest, "this is not a failure")) {
+      ++findings_.not_failures;
+      return true;
+    }
+    note_settings(rest);
+    if (const auto summary = start_memory_summary(rest)) {
+      open.summary = findings_.summaries.size();
+      findings_.summaries.push_back(*summary);
+      findings_.summaries.back().line = findings_.lines;
+      return true;
+    }
+    for (const MessageForm* form : kForms) {
+      if (auto failure = form->start(rest)) {
+        found(std::move(*failure), rest, rank, before, *form, open);
+        return true;
+      }
+    }
+    return continues(rest, open);
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  // PyTorch's hint names the switch whether it is on or not; any other mention is somebody setting it.
+  void note_settings(std::string_view line) {
+    if (contains(line, "expandable_segments:True") && !contains(line, "try setting")) expandable_is_on_ = true;
+  }
+
+  struct Open {
+    size_t failure = kNone;
+    size_t summary = kNone;
+    const MessageForm* form = nullptr;
+    OptionalBytes device_limit;  // XLA tells it once, before or after the failures that it explains
+  };
+
+  Open& open_for(const std::string& rank) {
+    if (open_.size() > 4096) open_.clear();  // so many ranks are not ranks
+    return open_[rank];
+  }
+
+  bool continues(std::string_view line, Open& open) {
+    if (open.summary != kNone) {
+      if (add_to_memory_summary(line, findings_.summaries[open.summary])) return true;
+      open.summary = kNone;
+    }
+    if (open.failure == kNone) return false;
+    Failure& failure = findings_.failures[open.failure];
+    const bool belongs = open.form->add(line, failure) || kXlaForm.add(line, failure);
+    if (belongs && failure.framework == Framework::jax) open.device_limit = failure.allowed_bytes;
+    return belongs;
+  }
+
+  void found(Failure failure, std::string_view line, const std::string& rank, std::string_view before,
+             const MessageForm& form, Open& open) {
+    failure.message = trim(line).substr(0, 600);
+    failure.line = findings_.lines;
+    failure.rank = rank;
+    failure.expandable_is_on = expandable_is_on_;
+    look_back(before, failure);
+    if (open.failure != kNone && merge(failure, findings_.failures[open.failure])) return;
+    if (repeats(failure, open, form)) return;
+    if (findings_.failures.size() == kMostFailures) {
+      ++findings_.more_failures;
+      return;
+    }
+    const bool xla = failure.framework == Framework::jax || failure.framework == Framework::tensorflow;
+    if (xla && !failure.allowed_bytes) failure.allowed_bytes = open.device_limit;
+    open.failure = findings_.failures.size();
+    open.form = &form;
+    findings_.failures.push_back(std::move(failure));
+  }
+
+  static void look_back(std::string_view before, Failure& failure) {
+    failure.place = user_frame_of_traceback(before);
+    std::string_view near = before.substr(before.size() - std::min<size_t>(before.size(), 4096));
+    if (const size_t end = near.rfind("out of memory"); end != std::string_view::npos) near.remove_prefix(end);
+    failure.pinned_nearby = contains(near, "pin_memory") || contains(near, "pinned") || contains(near, "HostAlloc") ||
+                            contains(failure.message, "pin_memory");
+    if (failure.arena == Arena::device_direct && failure.pinned_nearby) failure.arena = Arena::pinned_host;
+  }
+
+  // An allocator logs, then the framework raises; a kernel report has several lines that could each open one.
+  static bool merge(const Failure& later, Failure& known) {
+    const bool kernel = later.framework == Framework::kernel && known.framework == Framework::kernel;
+    if (kernel && later.line - known.line < 2000 && !contains(later.message, "invoked oom-killer") &&
+        !contains(known.message, "Killed process") && kKernelForm.add(later.message, known)) {
+      if (contains(later.message, "Kill")) known.message = later.message;
+      return true;
+    }
+    const bool one_family = (later.framework == Framework::tensorflow || later.framework == Framework::jax) &&
+                            (known.framework == Framework::tensorflow || known.framework == Framework::jax);
+    if (one_family && contains(later.message, "BufferAssignment OOM Debugging")) return true;  // more of the same
+    if (!one_family || !same_size(later.requested_bytes, known.requested_bytes)) return false;
+    known.framework = later.framework;
+    known.raised = known.raised || later.raised;
+    known.message = later.message;
+    if (!later.subject.empty()) known.subject = later.subject;
+    if (known.place.empty()) known.place = later.place;
+    if (later.arena != Arena::device) known.arena = later.arena;
+    return true;
+  }
+
+  bool repeats(const Failure& failure, Open& open, const MessageForm& form) {
+    for (size_t i = findings_.failures.size(); i-- > 0;) {
+      Failure& known = findings_.failures[i];
+      if (known.rank != failure.rank || !same_message(known.message, failure.message)) continue;
+      ++known.occurrences;
+      if (known.place.empty()) known.place = failure.place;
+      open.failure = i;
+      open.form = &form;
+      return true;
+    }
+    return false;
+  }
+
+  // A notebook or a chained exception tells the same message twice, in different wrapping.
+  static bool same_message(std::string_view a, std::string_view b) {
+    const auto core = [](std::string_view text) {
+      const size_t at = text.find("out of memory");
+      return at == std::string_view::npos ? text : text.substr(at, 200);
+    };
+    const std::string_view x = core(a);
+    const std::string_view y = core(b);
+    const size_t common = std::min(x.size(), y.size());
+    return a == b || (common >= 60 && x.substr(0, common) == y.substr(0, common));
+  }
+
+  LogFindings& findings_;
+  std::map<std::string, Open> open_;
+  bool expandable_is_on_ = false;
+};
+
+// Logs that PowerShell wrote are UTF-16. All that matters in them is ASCII.
+class Utf16Source : public ByteSource {
+ public:
+  Utf16Source(ByteSource& source, bool little_endian) : source_(source), low_(little_endian ? 0 : 1) {}
+
+  size_t read(char* buffer, size_t size) override {
+    pairs_.resize(2 * size);
+    const size_t got = source_.read(pairs_.data(), pairs_.size()) / 2;
+    for (size_t i = 0; i < got; ++i) buffer[i] = pairs_[2 * i + 1 - low_] == 0 ? pairs_[2 * i + low_] : '?';
+    return got;
+  }
+  const std::string& name() const override { return source_.name(); }
+
+ private:
+  ByteSource& source_;
+  size_t low_;
+  std::vector<char> pairs_;
+};
+
+// Slides over the log and hands the collector the lines that may mean something.
+class Scanner {
+ public:
+  Scanner(ByteSource& source, LogFindings& findings)
+      : source_(source), findings_(findings), collector_(findings), buffer_(kBuffer + kBefore + kLongestLine) {}
+
+  void run() {
+    refill();
+    while (cursor_ < end_) {
+      if (follow_ > 0) {
+        next_line();
+      } else {
+        next_needle();
+      }
+    }
+  }
+
+ private:
+  std::string_view text() const { return {buffer_.data(), end_}; }
+
+  size_t line_end(size_t at) const {
+    const size_t limit = std::min(end_, at + kLongestLine);
+    const size_t found = text().substr(0, limit).find_first_of("\n\r", at);
+    return std::min(found, limit);
+  }
+
+  // A line may be enormous (a notebook's JSON): then it is cut some way before the needle.
+  size_t line_begin(size_t at) const {
+    const size_t floor = at - std::min(at - given_, kLongestLine / 2);
+    while (at > floor && buffer_[at - 1] != '\n' && buffer_[at - 1] != '\r') --at;
+    return at;
+  }
+
+  // The line at `at` goes on behind the buffer.
+  bool is_cut(size_t at) const { return !finished_ && line_end(at) == end_ && end_ - at < kLongestLine; }
+
+  void next_line() {
+    if (is_cut(cursor_)) return refill();
+    give(cursor_, line_end(cursor_));
+  }
+
+  void next_needle() {
+    const size_t at = needles().find(text(), cursor_);
+    if (at == std::string_view::npos) {
+      cursor_ = finished_ ? end_ : end_ - std::min(end_ - cursor_, needles().longest() - 1);
+      if (!finished_) refill();
+      return;
+    }
+    if (!is_cut(at)) return give(line_begin(at), line_end(at));
+    cursor_ = line_begin(at);
+    refill();
+  }
+
+  void give(size_t begin, size_t end) {
+    count_lines(begin);
+    const size_t before = begin - std::min(begin, kBefore);
+    const bool meant = collector_.line(text().substr(begin, end - begin), text().substr(before, begin - before));
+    follow_ = meant ? kFollow : std::max(0, follow_ - 1);
+    given_ = cursor_ = std::min(end + 1, end_);
+  }
+
+  // Makes findings_.lines the number of the line at `to`.
+  void count_lines(size_t to) {
+    const auto at = [&](size_t offset) { return buffer_.begin() + static_cast<ptrdiff_t>(offset); };
+    if (to > counted_) findings_.lines += std::count(at(counted_), at(to), '\n');
+    counted_ = std::max(counted_, to);
+  }
+
+  // Keeps what stands shortly before the cursor, and fills up behind the rest.
+  void refill() {
+    const size_t first = cursor_ - std::min(cursor_, kBefore);
+    count_lines(first);
+    std::memmove(buffer_.data(), buffer_.data() + first, end_ - first);
+    cursor_ -= first;
+    counted_ -= first;
+    given_ -= std::min(given_, first);
+    end_ -= first;
+    const size_t room = buffer_.size() - end_;
+    const size_t got = source_.read(buffer_.data() + end_, room);
+    finished_ = got < room;
+    end_ += got;
+    findings_.bytes += static_cast<int64_t>(got);
+  }
+
+  ByteSource& source_;
+  LogFindings& findings_;
+  Collector collector_;
+  std::vector<char> buffer_;
+  size_t cursor_ = 0;   // all before it was searched
+  size_t given_ = 0;    // end of the last line that the collector had
+  size_t counted_ = 0;  // line breaks before it are in findings_.lines
+  size_t end_ = 0;
+  int follow_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+LogFindings read_log(ByteSource& source) {
+  LogFindings findings;
+  findings.lines = 1;
+  std::string mark(2, '\0');
+  mark.resize(source.read(mark.data(), mark.size()));
+  if (mark == "\xff\xfe" || mark == "\xfe\xff") {
+    Utf16Source decoded(source, mark == "\xff\xfe");
+    Scanner(decoded, findings).run();
+  } else {
+    Scanner(*put_back(mark, source), findings).run();
+  }
+  return findings;
+}
+
+std::string_view log_forms() {
+  return "out-of-memory reports of PyTorch (CUDA, HIP, XPU, MPS, host, loader workers), torch.cuda.memory_summary, "
+         "TensorFlow, JAX and XLA, ONNX Runtime, MLX, ggml, RMM, NumPy, Plimsoll, and the Linux kernel";
+}
+
+}  // namespace plimsoll::explain

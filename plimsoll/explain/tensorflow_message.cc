@@ -1,0 +1,146 @@
+// TensorFlow, and whoever else uses its BFC allocator (JAX does): the allocator's warning, its dump of chunks, the
+// exception.
+#include <algorithm>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+#include "plimsoll/base/spec.h"
+#include "plimsoll/explain/failure.h"
+#include "plimsoll/explain/text_scan.h"
+
+namespace plimsoll::explain {
+namespace {
+
+Failure of_tensorflow() {
+  Failure failure;
+  failure.framework = Framework::tensorflow;
+  return failure;
+}
+
+// "shape[1,512,480,480] and type float": so many bytes.
+OptionalBytes tensor_bytes(std::string_view line) {
+  const auto shape = between(line, "shape[", "]");
+  const auto type = between(line, "and type ", " ");
+  const auto dtype = type ? try_parse_dtype(trim(*type)) : std::nullopt;
+  if (!shape || !dtype) return std::nullopt;
+  try {
+    return TensorSpec{*dtype, parse_shape(*shape)}.bytes();
+  } catch (const ArgumentError&) {  // a shape that was cut, or whose bytes do not fit
+    return std::nullopt;
+  }
+}
+
+// "/job:localhost/replica:0/task:0/device:GPU:0" or "GPU_0_bfc" -> "0"
+std::string device_of(std::string_view line) {
+  auto number = integer_after(line, "device:GPU:");
+  if (!number) number = integer_after(line, "GPU_");
+  return number ? std::to_string(*number) : "";
+}
+
+std::optional<Failure> start_exception(std::string_view line) {
+  if (!contains(line, "OOM when allocating tensor with shape") || contains(line, "by allocator pool:")) {
+    return std::nullopt;  // the latter is our own
+  }
+  Failure failure = of_tensorflow();
+  failure.requested_bytes = tensor_bytes(line);
+  failure.device = device_of(line);
+  if (const auto shape = between(line, "shape[", "]")) failure.subject = "tensor [" + std::string(*shape) + "]";
+  if (contains(line, "device:CPU") || contains(line, "allocator cpu")) failure.arena = Arena::host;
+  return failure;
+}
+
+std::optional<Failure> start_allocator(std::string_view line) {
+  if (!contains(line, "ran out of memory trying to allocate ") || contains(line, "this is not a failure")) {
+    return std::nullopt;
+  }
+  Failure failure = of_tensorflow();
+  failure.raised = false;
+  failure.requested_bytes = size_after(line, "(rounded to ");
+  if (!failure.requested_bytes) failure.requested_bytes = size_after(line, "trying to allocate ");
+  failure.device = device_of(line);
+  failure.subject = trim(after(line, "requested by op ").value_or(""));
+  return failure;
+}
+
+// TensorFlow takes the whole card when it starts; when that fails, it tries with less.
+std::optional<Failure> start_preallocation(std::string_view line) {
+  if (!contains(line, "failed to allocate ") || !contains(line, "CUDA_ERROR_OUT_OF_MEMORY")) return std::nullopt;
+  Failure failure = of_tensorflow();
+  failure.arena = Arena::device_direct;
+  failure.raised = false;
+  failure.requested_bytes = size_before(line, " bytes) from device");
+  if (!failure.requested_bytes) failure.requested_bytes = size_after(line, "failed to allocate ");
+  failure.subject = "preallocation";
+  return failure;
+}
+
+std::optional<Failure> start(std::string_view line) {
+  for (const auto form : {start_exception, start_allocator, start_preallocation}) {
+    if (auto failure = form(line)) return failure;
+  }
+  return std::nullopt;
+}
+
+// "InUse at 7f.. of size 256 next 1", "Free  at 7f.. of size 256 next 2", "Chunk at 0x1323f9bd00 of size 246016000".
+bool add_chunk(std::string_view line, Failure& failure) {
+  const auto bytes = integer_after(line, " of size ");
+  const bool is_free = contains(line, "Free  at ") || contains(line, "Free at ");
+  if (!bytes || *bytes < 0 || *bytes > kTiB) return false;
+  if (!is_free && !contains(line, "InUse at ") && !contains(line, "Chunk at 0x")) return false;
+  if (!is_free) return true;  // their sum is given at the end
+  failure.unallocated_bytes = failure.unallocated_bytes.value_or(0) + *bytes;
+  failure.largest_free_bytes = std::max(failure.largest_free_bytes.value_or(0), *bytes);
+  return true;
+}
+
+// "3 Chunks of size 246016000 totalling 703.8MiB"
+bool add_size_class(std::string_view line, Failure& failure) {
+  const auto size = integer_after(line, " Chunks of size ");
+  const auto total = size_after(line, " totalling ");
+  if (!size || !total) return false;
+  if (failure.holders.size() < 64) failure.holders.push_back({"chunks of " + format_bytes(*size), *total});
+  return true;
+}
+
+bool add_statistics(std::string_view line, Failure& failure) {
+  const std::string_view text = trim(line);
+  if (const auto sum = size_after(line, "Sum Total of in-use chunks: ")) {
+    failure.allocated_bytes = sum;
+  } else if (const auto limit = size_after(text, "Limit: "); limit && text.find("Limit:") < 120) {
+    failure.allowed_bytes = limit;
+  } else if (const auto in_use = size_after(text, "InUse: "); in_use && !contains(text, "MaxInUse")) {
+    failure.allocated_bytes = in_use;  // exact, and after the rounded sum
+  } else {
+    return contains(line, "Total Chunks: ") || contains(line, "MaxInUse:") || contains(line, "NumAllocs:") ||
+           contains(line, "MaxAllocSize:") || contains(line, "bfc_allocator.cc");
+  }
+  return true;
+}
+
+// The allocator's picture of itself: a hundred characters, '*' in use, '_' free.
+bool add_picture(std::string_view line, Failure& failure) {
+  const size_t begin = line.find_last_not_of("*_x");
+  const std::string_view picture = line.substr(begin == std::string_view::npos ? 0 : begin + 1);
+  if (picture.size() < 50 || !contains(line, "bfc_allocator")) return false;
+  size_t longest = 0;
+  size_t run = 0;
+  for (const char c : picture) {
+    run = c == '_' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const auto used = static_cast<size_t>(std::count(picture.begin(), picture.end(), '*'));
+  failure.used_percent = static_cast<int>(100 * used / picture.size());
+  failure.widest_gap_percent = static_cast<int>(100 * longest / picture.size());
+  return true;
+}
+
+bool add(std::string_view line, Failure& failure) {
+  return add_chunk(line, failure) || add_size_class(line, failure) || add_picture(line, failure) ||
+         add_statistics(line, failure);
+}
+
+}  // namespace
+
+const MessageForm kTensorflowForm = {start, add};
+
+}  // namespace plimsoll::explain

@@ -1,0 +1,48 @@
+// Small tools for finding numbers in messages that people and programs wrote.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::explain {
+
+bool contains(std::string_view text, std::string_view part);
+
+// What follows `marker`; nothing when it is not there.
+std::optional<std::string_view> after(std::string_view text, std::string_view marker);
+
+// What stands between `open` and the next `close`; up to the end when `close` is missing.
+std::optional<std::string_view> between(std::string_view text, std::string_view open, std::string_view close);
+
+std::string_view trim(std::string_view text);
+
+// The size at the beginning of `text` ("1900,00 MiB", "13.76G", "0 bytes", "6291456 bytes"); blanks before it are
+// skipped, and a decimal comma is read as one. Nothing when there is none, or when it is more than 2^63 bytes (some
+// drivers print 2^64 for "not known").
+std::optional<int64_t> leading_size(std::string_view text);
+
+// The size right after `marker`, or right before it.
+std::optional<int64_t> size_after(std::string_view text, std::string_view marker);
+std::optional<int64_t> size_before(std::string_view text, std::string_view marker);
+
+// The whole number at the beginning of `text`, blanks skipped.
+std::optional<int64_t> leading_integer(std::string_view text);
+std::optional<int64_t> integer_after(std::string_view text, std::string_view marker);
+
+// Without terminal colours and cursor moves, raw or as JSON and Python write them (\u001b[31m, \x1b[0m), without the
+// box characters that pretty tracebacks draw, and without what is no text at all.
+std::string strip_decoration(std::string_view line);
+
+// Takes a launcher's prefix off `line` and returns it: "[rank3]:", "(pid=12, ip=…)", "[1,2]<stderr>:", "3: ".
+std::string take_rank(std::string_view& line);
+
+// The user's own innermost frame of the Python traceback that ends `text`: "train.py:35 in step". Empty when there is
+// no traceback.
+std::string user_frame_of_traceback(std::string_view text);
+
+// Whether a source file belongs to Python, a framework or an installed package rather than to the user.
+bool is_library_file(std::string_view file);
+
+}  // namespace plimsoll::explain

@@ -1,0 +1,162 @@
+// PyTorch: the caching allocator's message in its forms since 1.0 (CUDA, HIP, XPU), MPS, the host allocators, and
+// torch.cuda.memory_summary.
+#include <algorithm>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/explain/failure.h"
+#include "plimsoll/explain/text_scan.h"
+
+namespace plimsoll::explain {
+namespace {
+
+Failure of(Arena arena) {
+  Failure failure;
+  failure.framework = Framework::torch;
+  failure.arena = arena;
+  return failure;
+}
+
+void set(OptionalBytes& field, OptionalBytes value) {
+  if (!field) field = value;
+}
+
+// "GPU 0 has a total", "(GPU 0; 11.93 GiB total"; the index can be blank.
+std::string device_index(std::string_view text) {
+  const auto number = integer_after(text, "GPU ");
+  return number ? std::to_string(*number) : "";
+}
+
+// "Process 2006998 has 256.00 MiB memory in use.", once per process. WSL prints 2^34 GiB, which is no size.
+void add_processes(std::string_view text, Failure& failure) {
+  while (const auto rest = after(text, "Process ")) {
+    text = *rest;
+    const auto pid = leading_integer(text);
+    const auto bytes = size_after(text.substr(0, 60), " has ");
+    const bool known = std::any_of(failure.processes.begin(), failure.processes.end(), [&](const Holder& holder) {
+      return pid && holder.name == "process " + std::to_string(*pid);
+    });
+    if (pid && bytes && !known) failure.processes.push_back({"process " + std::to_string(*pid), *bytes});
+  }
+}
+
+// Reads the clauses that `text` has. A wrapped message comes in several lines, each with some of them.
+void add_clauses(std::string_view text, Failure& failure) {
+  set(failure.requested_bytes, size_after(text, "Tried to allocate "));
+  set(failure.total_bytes, size_before(text, " total capacity;"));
+  set(failure.total_bytes, size_after(text, "total capacity of "));
+  set(failure.total_bytes, size_after(text, "total capacty of "));  // as 2.0 and 2.1 spell it
+  set(failure.free_bytes, size_before(text, " free;"));
+  set(failure.free_bytes, size_before(text, " is free."));
+  set(failure.allowed_bytes, size_before(text, " allowed;"));
+  set(failure.allocated_bytes, size_before(text, " already allocated;"));
+  set(failure.allocated_bytes, size_before(text, " is allocated by PyTorch"));
+  set(failure.private_pool_bytes, size_before(text, " allocated in private pools"));
+  set(failure.unallocated_bytes, size_before(text, " is reserved by PyTorch but unallocated"));
+  set(failure.process_bytes, size_after(text, "this process has "));
+  add_processes(text, failure);
+  failure.suggests_expandable = failure.suggests_expandable || contains(text, "expandable_segments");
+  if (failure.device.empty()) failure.device = device_index(text);
+}
+
+// Before 1.8 "cached", later "reserved in total": both are live plus free in the allocator. Very old versions printed
+// only the free part as cached, which shows in that it is less than what is allocated.
+void add_reserved(std::string_view text, Failure& failure) {
+  const auto reserved = size_before(text, " reserved in total by PyTorch");
+  const auto cached = size_before(text, " cached)");
+  if (failure.unallocated_bytes || !failure.allocated_bytes) return;
+  if (reserved) failure.unallocated_bytes = std::max<int64_t>(0, *reserved - *failure.allocated_bytes);
+  if (cached) {
+    const bool is_total = *cached >= *failure.allocated_bytes;
+    failure.unallocated_bytes = is_total ? *cached - *failure.allocated_bytes : *cached;
+  }
+}
+
+std::optional<Failure> start_mps(std::string_view line) {
+  if (!contains(line, "MPS backend out of memory")) return std::nullopt;
+  Failure failure = of(Arena::device);
+  failure.device = "mps";
+  failure.requested_bytes = size_after(line, "Tried to allocate ");
+  failure.allocated_bytes = size_after(line, "MPS allocated: ");
+  failure.other_bytes = size_after(line, "other allocations: ");
+  failure.allowed_bytes = size_after(line, "max allowed: ");
+  return failure;
+}
+
+std::optional<Failure> start_device(std::string_view line) {
+  const auto rest = after(line, " out of memory. ");
+  const bool known = contains(line, "CUDA out of memory") || contains(line, "HIP out of memory") ||
+                     contains(line, "XPU out of memory");
+  if (!rest || !known) return std::nullopt;
+  Failure failure = of(Arena::device);
+  if (contains(*rest, "more than 1EB")) {
+    failure.garbage_size = true;
+    return failure;
+  }
+  add_clauses(*rest, failure);
+  add_reserved(*rest, failure);
+  return failure;
+}
+
+std::optional<Failure> start_host(std::string_view line) {
+  if (contains(line, "DefaultCPUAllocator: ")) {
+    Failure failure = of(Arena::host);
+    failure.requested_bytes = size_after(line, "you tried to allocate ");
+    if (!failure.requested_bytes)
+      failure.requested_bytes = size_after(line, "not enough memory: you tried to allocate ");
+    return failure;
+  }
+  if (contains(line, "Storage size calculation overflowed")) {
+    Failure failure = of(Arena::none);
+    failure.garbage_size = true;
+    failure.subject = between(line, "sizes=", "]").value_or("");
+    if (!failure.subject.empty()) failure.subject += "]";
+    return failure;
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> start_driver(std::string_view line) {
+  const bool library =
+      contains(line, "STATUS_ALLOC_FAILED") || contains(line, "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOC");
+  const bool driver = contains(line, "CUDA error: out of memory") || contains(line, "HIP error: out of memory");
+  if (!library && !driver) return std::nullopt;
+  if (contains(line, "cudaMalloc failed")) return std::nullopt;
+  Failure failure = of(Arena::device_direct);
+  if (library) failure.subject = between(line, "when calling `", "`").value_or("a library handle");
+  return failure;
+}
+
+std::optional<Failure> start_worker(std::string_view line) {
+  if (contains(line, "insufficient shared memory (shm)") ||
+      (contains(line, "No space left on device") && contains(line, "torch_"))) {
+    return of(Arena::shared_memory);
+  }
+  if (!contains(line, "DataLoader worker (pid") || !contains(line, "killed by signal")) return std::nullopt;
+  if (contains(line, "Bus error")) return of(Arena::shared_memory);
+  if (!contains(line, "Killed")) return std::nullopt;  // a segmentation fault is no question of memory
+  Failure failure = of(Arena::worker);
+  failure.subject = "DataLoader worker " + std::string(between(line, "(", ")").value_or(""));
+  return failure;
+}
+
+std::optional<Failure> start(std::string_view line) {
+  for (const auto form : {start_mps, start_device, start_host, start_driver, start_worker}) {
+    if (auto failure = form(line)) return failure;
+  }
+  return std::nullopt;
+}
+
+bool add(std::string_view line, Failure& failure) {
+  const bool complete = failure.allocated_bytes && (failure.unallocated_bytes || failure.device == "mps");
+  if (failure.arena != Arena::device || failure.garbage_size || complete || contains(line, "Traceback")) return false;
+  const bool had_any = failure.allocated_bytes.has_value() || failure.free_bytes.has_value();
+  add_clauses(line, failure);
+  add_reserved(line, failure);
+  return !had_any && (failure.allocated_bytes || failure.free_bytes);
+}
+
+}  // namespace
+
+const MessageForm kTorchForm = {start, add};
+
+}  // namespace plimsoll::explain

@@ -1,0 +1,110 @@
+// JAX and XLA: the runtime's exception, the TPU compiler's, and the buffer-assignment dump.
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/explain/failure.h"
+#include "plimsoll/explain/text_scan.h"
+
+namespace plimsoll::explain {
+namespace {
+
+Failure of_xla() {
+  Failure failure;
+  failure.framework = Framework::jax;
+  return failure;
+}
+
+std::optional<Failure> start_runtime(std::string_view line) {
+  const auto rest = after(line, "Out of memory while trying to allocate ");
+  if (!rest) return std::nullopt;
+  Failure failure = of_xla();
+  failure.requested_bytes = leading_size(*rest);
+  const auto device = integer_after(*rest, "on device ");
+  if (device) failure.device = std::to_string(*device);
+  failure.subject = between(*rest, "[executable_name='", "'").value_or("");
+  return failure;
+}
+
+// "Ran out of memory in memory space hbm. Used 49.34G of 32.00G hbm. Exceeded hbm capacity by 17.34G."
+std::optional<Failure> start_compiler(std::string_view line) {
+  const auto rest = after(line, "Ran out of memory in memory space ");
+  if (!rest) return std::nullopt;
+  Failure failure = of_xla();
+  failure.device = rest->substr(0, rest->find_first_of(". "));
+  failure.requested_bytes = size_after(*rest, "Used ");
+  failure.total_bytes = size_after(*rest, " of ");
+  failure.subject = "the whole program, at compile time";
+  return failure;
+}
+
+// "Error allocating device buffer: Attempting to allocate 8.00M. That was not possible. There are 6.43M free."
+std::optional<Failure> start_buffer(std::string_view line) {
+  if (!contains(line, "That was not possible. There are ")) return std::nullopt;
+  Failure failure = of_xla();
+  failure.requested_bytes = size_after(line, "Attempting to allocate ");
+  failure.free_bytes = size_after(line, "There are ");
+  return failure;
+}
+
+std::optional<Failure> start_dump(std::string_view line) {
+  return contains(line, "BufferAssignment OOM Debugging") ? std::optional(of_xla()) : std::nullopt;
+}
+
+std::optional<Failure> start(std::string_view line) {
+  for (const auto form : {start_runtime, start_compiler, start_buffer, start_dump}) {
+    if (auto failure = form(line)) return failure;
+  }
+  return std::nullopt;
+}
+
+// "             parameter allocation:    2.00GiB"
+bool add_allocation(std::string_view line, Failure& failure) {
+  const size_t at = line.find(" allocation: ");
+  if (at == std::string_view::npos || failure.holders.size() > 64) return false;
+  const auto bytes = leading_size(line.substr(at + 13));
+  const std::string_view kind = trim(line.substr(0, at));
+  if (!bytes || kind.empty() || kind.size() > 40) return false;
+  if (kind == "total") {
+    failure.allocated_bytes = bytes;
+  } else {
+    failure.holders.push_back({std::string(kind), *bytes});
+  }
+  return true;
+}
+
+// The peak buffers come as blocks of "Buffer 1:", "Size: 4.00GiB", "Operator: …", "Shape: f32[…]".
+bool add_buffer(std::string_view line, Failure& failure) {
+  const std::string_view text = trim(line);
+  if (text.starts_with("Buffer ") && text.ends_with(":") && failure.holders.size() < 64) {
+    failure.holders.push_back({"buffer " + std::string(text.substr(7, text.size() - 8)), 0});
+    return true;
+  }
+  const bool in_buffer = !failure.holders.empty() && failure.holders.back().name.starts_with("buffer ");
+  if (!in_buffer) return contains(text, "Peak buffers:") || contains(text, "BufferAssignment stats");
+  Holder& buffer = failure.holders.back();
+  if (text.starts_with("Size: ")) {
+    buffer.bytes = leading_size(text.substr(6)).value_or(0);
+  } else if (text.starts_with("Operator: ")) {
+    buffer.name += " " + std::string(between(text, "op_name=\"", "\"").value_or(text.substr(10)));
+  } else if (text.starts_with("Shape: ")) {
+    buffer.name += " " + std::string(text.substr(7));
+  } else {
+    return text.starts_with("XLA Label") || text.starts_with("Entry Parameter") || text.starts_with("=====");
+  }
+  return true;
+}
+
+// "The byte size of input/output arguments (14400000004) exceeds the base limit (4504682496)."
+bool add_base_limit(std::string_view line, Failure& failure) {
+  const auto limit = integer_after(line, "exceeds the base limit (");
+  if (limit) failure.allowed_bytes = limit;
+  return limit.has_value();
+}
+
+bool add(std::string_view line, Failure& failure) {
+  return add_allocation(line, failure) || add_buffer(line, failure) || add_base_limit(line, failure);
+}
+
+}  // namespace
+
+const MessageForm kXlaForm = {start, add};
+
+}  // namespace plimsoll::explain
