@@ -8,15 +8,13 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr AddVerb kVerbs[] = {add_explain, add_models, add_pack, add_replay, add_tensor};
-
 int run(int argc, char** argv) {
   CLI::App app("Plimsoll runs deep learning inside a memory budget: predict, plan, run, explain.", "plimsoll");
   app.set_version_flag("--version", PLIMSOLL_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   int status = kDone;
-  for (const AddVerb add : kVerbs) add(app, status);
+  for (const AddVerb add : verbs()) add(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

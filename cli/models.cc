@@ -4,20 +4,64 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/verbs.h"
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/models/step.h"
 
 namespace plimsoll::cli {
+namespace {
+
+struct Row {
+  const models::ModelInfo& model;
+  int64_t parameters;
+  int64_t flops;
+  std::string input;  // "f32[batch,3,224,224]"
+};
+
+Row describe(const models::ModelInfo& info) {
+  const models::Model model = info.build({.training = false}, models::Size::full);
+  const program::Value input = model.program.inputs.front();
+  return {info, models::parameter_count(model), models::forward_flops(info), model.program[input].type.text()};
+}
+
+void print_json(const std::vector<Row>& rows) {
+  nlohmann::ordered_json models = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    models.push_back({{"name", row.model.name},
+                      {"description", row.model.description},
+                      {"parameters", row.parameters},
+                      {"forward_flops_per_sample", row.flops},
+                      {"input", row.input},
+                      {"sizes", row.model.usual}});
+  }
+  fmt::print("{}\n", nlohmann::ordered_json{{"models", models}}.dump(2));
+}
+
+std::string sizes_text(const program::Bindings& sizes) {
+  std::string text;
+  for (const auto& [symbol, size] : sizes) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", symbol, size);
+  return text;
+}
+
+void print_table(const std::vector<Row>& rows) {
+  fmt::print("{:<13} {:>13} {:>13}  {:<24} {:<25} {}\n", "model", "parameters", "GFLOP/sample", "input", "usual sizes",
+             "what it is");
+  for (const Row& row : rows) {
+    fmt::print("{:<13} {:>13} {:>13.3f}  {:<24} {:<25} {}\n", row.model.name, format_count(row.parameters),
+               static_cast<double>(row.flops) / 1e9, row.input, sizes_text(row.model.usual), row.model.description);
+  }
+}
+
+}  // namespace
 
 void add_models(CLI::App& app, int& /*status*/) {
   CLI::App* verb = app.add_subcommand("models", "List the built-in models");
-  verb->footer("Example: plimsoll models --json");
+  verb->footer("Example: plimsoll models --json\nFLOPs are those of the forward pass.");
   const auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print JSON");
   verb->callback([json] {
-    if (*json) {
-      fmt::print("{}\n", nlohmann::json{{"models", nlohmann::json::array()}}.dump(2));
-    } else {
-      fmt::print("no built-in models yet\n");
-    }
+    std::vector<Row> rows;
+    for (const models::ModelInfo& model : models::all_models()) rows.push_back(describe(model));
+    *json ? print_json(rows) : print_table(rows);
   });
 }
 

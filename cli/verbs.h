@@ -1,9 +1,10 @@
-// The verbs of `plimsoll`, one file each. A verb adds its subcommand with flags, help and an example; its callback
-// does the work and prints to stdout. Expected errors are thrown and become a message and a status in main.cc:
-// 0 done, 1 does not fit or a finding, 2 bad arguments or input.
+// The verbs of `plimsoll`, one file each; the build finds them. A verb adds its subcommand with flags, help and an
+// example; its callback does the work and prints to stdout. Expected errors are thrown and become a message and a
+// status in main.cc: 0 done, 1 does not fit or a finding, 2 bad arguments or input.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
 
 namespace plimsoll::cli {
 
@@ -14,10 +15,7 @@ inline constexpr int kBadInput = 2;
 // `status` is what the process exits with; a callback sets it when that is not kDone.
 using AddVerb = void (*)(CLI::App& app, int& status);
 
-void add_explain(CLI::App& app, int& status);
-void add_models(CLI::App& app, int& status);
-void add_pack(CLI::App& app, int& status);
-void add_replay(CLI::App& app, int& status);
-void add_tensor(CLI::App& app, int& status);
+// All of them, in the order of their names: every file here but main.cc defines add_<its name>.
+std::span<const AddVerb> verbs();
 
 }  // namespace plimsoll::cli

@@ -24,9 +24,10 @@ namespace {
 
 Arena::Arena(PageSource& pages, int64_t bytes, const Budget& budget) : pages_(pages), bytes_(bytes) {
   if (bytes < 0) throw ArgumentError(fmt::format("an arena of {} bytes", bytes));
-  const int64_t count = (bytes + pages.page_bytes() - 1) / pages.page_bytes();
+  const int64_t count = bytes / pages.page_bytes() + (bytes % pages.page_bytes() > 0 ? 1 : 0);
   if (count > budget.bytes / pages.page_bytes()) {
-    refuse(pages, bytes, budget, fmt::format("a budget of {}", format_bytes(count * pages.page_bytes())));
+    const int64_t needed = checked_multiply(count, pages.page_bytes()).value_or(INT64_MAX);
+    refuse(pages, bytes, budget, fmt::format("a budget of {} ({} B)", format_bytes(needed), format_count(needed)));
   }
   ids_.resize(static_cast<size_t>(count));
   try {

@@ -14,6 +14,7 @@ size_t Extents::index_at(int64_t offset) const {
 }
 
 void Extents::insert(int64_t offset, int64_t size) {
+  assert(size > 0 && size <= kLargest);
   const auto after = std::lower_bound(offsets_.begin(), offsets_.end(), offset);
   const auto index = after - offsets_.begin();
   const auto at = static_cast<size_t>(index);
@@ -37,7 +38,8 @@ void Extents::insert(int64_t offset, int64_t size) {
 }
 
 int64_t Extents::best_fit(int64_t size) const {
-  constexpr auto kNever = std::numeric_limits<int32_t>::max();
+  if (size > kLargest) return kNone;
+  constexpr auto kNever = std::numeric_limits<int32_t>::max();  // above kLargest
   const auto wanted = static_cast<int32_t>(size);
   int32_t best = kNever;  // two simple passes, so that the compiler makes vector code of the first
   for (const int32_t candidate : sizes_) best = std::min(best, candidate >= wanted ? candidate : kNever);

@@ -12,14 +12,15 @@ namespace plimsoll {
 class Extents {
  public:
   static constexpr int64_t kNone = -1;
-  static constexpr int64_t kLargest = INT32_MAX;  // extents beyond that stay apart: half a tebibyte of 256 B granules
+  static constexpr int64_t kLargest =
+      INT32_MAX - 1;  // extents beyond that stay apart: half a tebibyte of 256 B granules
 
   size_t count() const { return offsets_.size(); }
   int64_t offset(size_t index) const { return offsets_[index]; }
   int64_t size(size_t index) const { return sizes_[index]; }
   int64_t largest() const;
 
-  // Adds [offset, offset + size), none of which is free yet.
+  // Adds [offset, offset + size), none of which is free yet; at most kLargest.
   void insert(int64_t offset, int64_t size);
 
   // The offset of the smallest extent of at least `size`, the lowest of equals; kNone when there is none.

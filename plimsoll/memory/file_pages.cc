@@ -127,14 +127,17 @@ void FilePages::create(std::span<PageId> pages) {
   });
   if (error != 0) {
     for_each_run(pages.first(done), [&](size_t begin, size_t count) { punch_run(pages[begin], count); });
-    throw PagesExhausted(
-        SystemError::from_errno(
-            fmt::format("taking {} from {}", format_bytes(static_cast<int64_t>(pages.size()) * page_bytes_), device_),
-            error)
-            .what());
+    refuse(static_cast<int64_t>(pages.size()) * page_bytes_, error);
   }
   unused_.resize(unused_.size() - reused);
   next_page_ += static_cast<PageId>(pages.size() - reused);
+}
+
+void FilePages::refuse(int64_t bytes, int error) const {
+  const auto failure = SystemError::from_errno(fmt::format("taking {} from {}", format_bytes(bytes), device_), error);
+  const bool full = error == ENOSPC || error == ENOMEM || error == EDQUOT || error == EFBIG;
+  if (full) throw PagesExhausted(failure.what());
+  throw failure;
 }
 
 void FilePages::destroy(std::span<const PageId> pages) {
@@ -142,17 +145,23 @@ void FilePages::destroy(std::span<const PageId> pages) {
   unused_.insert(unused_.end(), pages.begin(), pages.end());
 }
 
-void FilePages::map(std::byte* at, std::span<const PageId> pages) {
+void FilePages::map(std::byte* at, std::span<const PageId> pages) try {
   for_each_run(pages, [&](size_t begin, size_t count) {
     std::byte* const place = at + static_cast<int64_t>(begin) * page_bytes_;
     const auto bytes = static_cast<int64_t>(count) * page_bytes_;
     map_or_throw(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, pages[begin] * page_bytes_);
     if (huge_) madvise(place, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // a hint: the system may not have them
   });
+} catch (...) {
+  unmap(at, static_cast<int64_t>(pages.size()));
+  throw;
 }
 
+// Where the system has no room for one more mapping the old one stays: nobody looks there, and the next map replaces
+// it.
 void FilePages::unmap(std::byte* at, int64_t page_count) {
-  map_or_throw(at, page_count * page_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mmap(at, static_cast<size_t>(page_count * page_bytes_), PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 int64_t host_page_bytes(int64_t budget_bytes) {

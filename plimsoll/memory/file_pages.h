@@ -35,6 +35,7 @@ class FilePages : public PageSource {
 
   bool allocate_run(PageId first, size_t count);
   void punch_run(PageId first, size_t count);
+  [[noreturn]] void refuse(int64_t bytes, int error) const;  // PagesExhausted when it is full, else SystemError
 
   int fd_;
   int64_t page_bytes_;

@@ -8,7 +8,10 @@
 namespace plimsoll {
 namespace {
 
-constexpr size_t kMostViews = 512;    // beyond, the oldest unused ones go
+// Beyond so many views the oldest unused ones go, and beyond so many pieces in them: each piece is a mapping of its
+// own, and Linux gives a process 65530.
+constexpr size_t kMostViews = 512;
+constexpr size_t kPiecesPerView = 32;
 constexpr int64_t kAcrossSteps = 16;  // a block that old outlived its step, it is not this step's own
 
 }  // namespace
@@ -21,14 +24,7 @@ Heap::Heap(PageLedger& pages, StreamOrder& order)
 
 Heap::~Heap() {
   drop_unused_views(0);
-  pages_.source().unmap(home_, end_page_);
-  std::vector<PageId> held;
-  for (int64_t page = 0; page < end_page_; ++page) {
-    if (std::find(holes_.begin(), holes_.end(), page) == holes_.end()) {
-      held.push_back(page_ids_[static_cast<size_t>(page)]);
-    }
-  }
-  pages_.destroy(held);
+  for (const Piece& piece : home_pieces()) give_up(piece);
   pages_.source().release(home_, pages_.limit_pages() * pages_.page_bytes());
 }
 
@@ -45,7 +41,8 @@ Heap::Span Heap::span_at(Spot spot) {
 
 std::optional<Heap::Span> Heap::allocate(int64_t bytes, Stream stream, int64_t live_bytes, const Allowance& allowance) {
   const int64_t size = bytes / kGranule;
-  if (size > Extents::kLargest) return std::nullopt;
+  if ((to_pages(size) + 1) * per_page_ > Extents::kLargest)
+    return std::nullopt;  // grown by a page, one extent holds it
   Extents& free = free_of(stream);
   SpotMemory::Recall recall = memory_.recall(size, live_bytes);
   auto spot = recall.next();
@@ -185,7 +182,7 @@ Spot Heap::stitch(int64_t size, Extents& free) {
   std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.count > b.count; });
   drop_unused_views(kMostViews);
   View view;
-  view.pages = view.used_pages = to_pages(size);
+  view.reserved_pages = view.pages = view.used_pages = to_pages(size);
   std::vector<PageId> ids;
   for (int64_t left = view.pages; const Piece& piece : pieces) {
     const int64_t count = std::min(left, piece.count);
@@ -204,6 +201,7 @@ Spot Heap::stitch(int64_t size, Extents& free) {
   for (const Piece& piece : view.pieces) free.carve(piece.page * per_page_, piece.count * per_page_);
   stats_.remapped_pages += view.pages;
   ++stats_.remapping_allocations;
+  view_pieces_ += view.pieces.size();
   views_.emplace(next_view_, std::move(view));
   return Spot{.view = next_view_++};
 }
@@ -224,11 +222,7 @@ bool Heap::try_grow(int64_t pages, Extents& free) {
   if (pages > pages_.left_pages()) return false;
   const std::vector<Piece> places = places_to_grow(pages);
   std::vector<PageId> ids(static_cast<size_t>(pages));
-  try {
-    pages_.create(ids);
-  } catch (const PagesExhausted&) {  // the source has less than the limit promised: as good as over it
-    return false;
-  }
+  if (!pages_.try_create(ids)) return false;
   map_home(places, ids);
   const int64_t at_end = std::min(pages, room_at_end());
   end_page_ += at_end;
@@ -262,31 +256,63 @@ void Heap::map_home(const std::vector<Piece>& places, std::span<const PageId> id
 }
 
 void Heap::drop_unused_views(size_t keep) {
-  if (views_.size() <= keep) return;
+  const auto few = [&] { return views_.size() <= keep && view_pieces_ <= keep * kPiecesPerView; };
+  if (few()) return;
   order_.synchronize();
-  for (auto view = views_.begin(); view != views_.end() && views_.size() > keep;) {
+  for (auto view = views_.begin(); view != views_.end() && !few();) {
     if (view->second.used_pages > 0) {
       ++view;
       continue;
     }
     pages_.source().unmap(view->second.data, view->second.pages);
-    pages_.source().release(view->second.data, view->second.pages * pages_.page_bytes());
+    pages_.source().release(view->second.data, view->second.reserved_pages * pages_.page_bytes());
+    view_pieces_ -= view->second.pieces.size();
     view = views_.erase(view);
   }
+}
+
+// Unmaps what the view shows beyond its block: those pages may be free at home, and gone after a trim.
+void Heap::cut_to_use(View& view) {
+  if (view.pages == view.used_pages) return;
+  pages_.source().unmap(view.data + view.used_pages * pages_.page_bytes(), view.pages - view.used_pages);
+  view.pages = view.used_pages;
+  int64_t left = view.pages;
+  for (Piece& piece : view.pieces) {
+    piece.count = std::min(left, piece.count);
+    left -= piece.count;
+  }
+  view_pieces_ -= std::erase_if(view.pieces, [](const Piece& piece) { return piece.count == 0; });
+}
+
+std::vector<Heap::Piece> Heap::home_pieces() const {
+  std::vector<Piece> pieces;
+  int64_t page = 0;
+  for (const int64_t hole : holes_) {
+    if (hole > page) pieces.push_back({page, hole - page});
+    page = hole + 1;
+  }
+  if (end_page_ > page) pieces.push_back({page, end_page_ - page});
+  return pieces;
+}
+
+// Gives pages of home back to the source.
+void Heap::give_up(const Piece& piece) {
+  pages_.source().unmap(home_ + piece.page * pages_.page_bytes(), piece.count);
+  pages_.destroy(std::span(page_ids_).subspan(static_cast<size_t>(piece.page), static_cast<size_t>(piece.count)));
 }
 
 int64_t Heap::trim() {
   drop_unused_views(0);
   order_.synchronize();
+  for (auto& entry : views_) cut_to_use(entry.second);
+  Extents& free = free_of(0);  // nothing runs any more: what two streams have of one page can go together
+  for (size_t stream = 1; stream < free_.size(); ++stream) free_[stream].drain_into(free);
   int64_t trimmed = 0;
-  for (Extents& free : free_) {
-    for (const Piece& piece : free_pieces(free)) {
-      free.carve(piece.page * per_page_, piece.count * per_page_);
-      pages_.source().unmap(home_ + piece.page * pages_.page_bytes(), piece.count);
-      pages_.destroy(std::span(page_ids_).subspan(static_cast<size_t>(piece.page), static_cast<size_t>(piece.count)));
-      for (int64_t page = piece.page; page < piece.page + piece.count; ++page) holes_.push_back(page);
-      trimmed += piece.count;
-    }
+  for (const Piece& piece : free_pieces(free)) {
+    free.carve(piece.page * per_page_, piece.count * per_page_);
+    give_up(piece);
+    for (int64_t page = piece.page; page < piece.page + piece.count; ++page) holes_.push_back(page);
+    trimmed += piece.count;
   }
   std::sort(holes_.begin(), holes_.end());
   while (!holes_.empty() && holes_.back() == end_page_ - 1) {  // what is free at the end is no hole, just not grown yet

@@ -66,9 +66,10 @@ class Heap {
   };
   struct View {
     std::byte* data = nullptr;
-    std::vector<Piece> pieces;  // of home, in order
-    int64_t pages = 0;
-    int64_t used_pages = 0;  // of the block in it, from the first on; 0: nobody's
+    std::vector<Piece> pieces;   // of home, in order
+    int64_t reserved_pages = 0;  // of address space
+    int64_t pages = 0;           // mapped, from the first on
+    int64_t used_pages = 0;      // of the block in it, from the first on; 0: nobody's
   };
 
   Extents& free_of(Stream stream);
@@ -89,7 +90,10 @@ class Heap {
   void map_home(const std::vector<Piece>& places, std::span<const PageId> ids);
   int64_t growth_for(int64_t size, const Extents& free) const;
   std::vector<Piece> free_pieces(const Extents& free) const;
+  std::vector<Piece> home_pieces() const;  // all of home but the holes
   void drop_unused_views(size_t keep);
+  void cut_to_use(View& view);
+  void give_up(const Piece& piece);
 
   PageLedger& pages_;
   StreamOrder& order_;
@@ -97,9 +101,10 @@ class Heap {
   std::byte* home_;
   int64_t end_page_ = 0;           // home is [0, end_page_), less the holes
   std::vector<PageId> page_ids_;   // of home, by page
-  std::vector<int64_t> holes_;     // pages of home that trim took away
+  std::vector<int64_t> holes_;     // pages of home that trim took away, in order
   std::vector<Extents> free_;      // by stream
   std::map<int32_t, View> views_;  // by age: the oldest that fits is taken, so that a repeating step repeats
+  size_t view_pieces_ = 0;         // of all views
   int32_t next_view_ = 0;
   SpotMemory memory_;
   Stats stats_;

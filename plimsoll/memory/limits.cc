@@ -33,17 +33,17 @@ std::optional<int64_t> read_number(const std::string& path) {
 }
 
 // The number after `key` at the start of a line: of /proc/meminfo ("MemAvailable:  123 kB") or memory.stat.
-int64_t field(const std::string& text, std::string_view key) {
+std::optional<int64_t> field(const std::string& text, std::string_view key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with(key)) continue;
     const size_t digit = line.find_first_of("0123456789", key.size());
-    if (digit == std::string::npos) return 0;
+    if (digit == std::string::npos) return std::nullopt;
     int64_t value = 0;
     std::from_chars(line.data() + digit, line.data() + line.size(), value);
     return value;
   }
-  return 0;
+  return std::nullopt;
 }
 
 struct Hierarchy {
@@ -61,11 +61,11 @@ void add_ancestry(const Hierarchy& kind, const std::string& mount, std::string g
     const std::string folder = mount + (group == "/" ? "" : group) + "/";
     if (const auto limit = read_number(folder + kind.limit)) {
       const int64_t usage = read_number(folder + kind.usage).value_or(0);
-      const int64_t cache = field(read_file(folder + "memory.stat"), kind.reclaimable);
+      const int64_t cache = field(read_file(folder + "memory.stat"), kind.reclaimable).value_or(0);
       const int64_t left = std::max<int64_t>(0, *limit - std::max<int64_t>(0, usage - cache));
       limits.push_back({left, fmt::format("cgroup {} {} {}", kind.version, group, kind.limit)});
     }
-    if (group == "/" || group.empty()) return;
+    if (group == "/") return;
     group.resize(group.rfind('/'));
     if (group.empty()) group = "/";
   }
@@ -80,6 +80,7 @@ void add_cgroups(const std::string& root, std::vector<Limit>& limits) {
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string group = line.substr(second + 1);
+    if (!group.starts_with('/')) continue;
     if (controllers.find(",memory,") != std::string::npos) {
       add_ancestry(kV1, mounts + "/memory", group, limits);
     } else if (controllers == ",,") {
@@ -102,25 +103,30 @@ std::vector<Limit> machine_limits(const std::string& root) {
   std::vector<Limit> limits;
   add_cgroups(root, limits);
   const std::string status = read_file(root + "/proc/self/status");
-  add_rlimit(RLIMIT_AS, "RLIMIT_AS", field(status, "VmSize:") * kKiB, limits);
-  add_rlimit(RLIMIT_DATA, "RLIMIT_DATA", field(status, "VmData:") * kKiB, limits);
-  const int64_t available = field(read_file(root + "/proc/meminfo"), "MemAvailable:") * kKiB;
-  if (available > 0) limits.push_back({available, "MemAvailable"});
+  add_rlimit(RLIMIT_AS, "RLIMIT_AS", field(status, "VmSize:").value_or(0) * kKiB, limits);
+  add_rlimit(RLIMIT_DATA, "RLIMIT_DATA", field(status, "VmData:").value_or(0) * kKiB, limits);
+  const auto available_kib = field(read_file(root + "/proc/meminfo"), "MemAvailable:");
+  if (available_kib) limits.push_back({*available_kib * kKiB, "MemAvailable"});
   return limits;
 }
 
-Budget machine_budget() {
-  const std::vector<Limit> limits = machine_limits();
+Budget machine_budget(const std::string& root) {
+  const std::vector<Limit> limits = machine_limits(root);
   const auto least =
       std::min_element(limits.begin(), limits.end(), [](const Limit& a, const Limit& b) { return a.bytes < b.bytes; });
   if (least == limits.end()) throw SystemError("this system tells no memory limit; give a budget in bytes");
   return {least->bytes, least->source};
 }
 
-Budget parse_budget(std::string_view text, std::string_view source) {
-  if (text == "auto") return machine_budget();
+Budget parse_budget(std::string_view text, std::string_view source, const std::string& root) {
+  const Budget machine = machine_budget(root);
+  if (text == "auto") return machine;
   const int64_t bytes = parse_bytes(text);
   if (bytes == 0) throw ArgumentError(fmt::format("{} is zero: expected a size like 2GiB, or auto", source));
+  if (bytes > machine.bytes) {
+    throw ArgumentError(fmt::format("{} is {}, but this machine has {} to give ({}); lower it, or say auto", source,
+                                    format_bytes(bytes), format_bytes(machine.bytes), machine.source));
+  }
   return {bytes, std::string(source)};
 }
 

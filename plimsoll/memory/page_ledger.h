@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "plimsoll/memory/page_source.h"
 
@@ -23,15 +24,25 @@ class PageLedger {
   int64_t peak_pages() const { return peak_; }
   void reset_peak() { peak_ = held_; }
 
-  // All or none; PagesExhausted above the limit or when the source has no more.
-  void create(std::span<PageId> pages) {
+  // All or none: false above the limit, or when the source has no more.
+  bool try_create(std::span<PageId> pages) {
     const auto count = static_cast<int64_t>(pages.size());
-    if (count > left_pages()) throw PagesExhausted("the budget has no more pages");
-    source_.create(pages);
+    refusal_.clear();
+    if (count > left_pages()) return false;
+    try {
+      source_.create(pages);
+    } catch (const PagesExhausted& exhausted) {
+      refusal_ = exhausted.what();
+      return false;
+    }
     held_ += count;
     created_ += count;
     peak_ = std::max(peak_, held_);
+    return true;
   }
+
+  // What the source said when it gave less than the limit promised at the last try_create; empty otherwise.
+  const std::string& refusal() const { return refusal_; }
 
   void destroy(std::span<const PageId> pages) {
     source_.destroy(pages);
@@ -44,6 +55,7 @@ class PageLedger {
   int64_t held_ = 0;
   int64_t created_ = 0;
   int64_t peak_ = 0;
+  std::string refusal_;
 };
 
 }  // namespace plimsoll

@@ -3,7 +3,7 @@
 // may be mapped at several addresses at once. The four verbs are those of CUDA's virtual memory (cuMemAddressReserve,
 // cuMemCreate, cuMemMap with cuMemSetAccess, cuMemUnmap) and of mmap over a file.
 //
-// Not thread-safe: the pool that owns the source serialises the calls.
+// Giving back (release, destroy, unmap) does not throw. Not thread-safe: the pool on a source serialises the calls.
 #pragma once
 
 #include <cstddef>
@@ -33,13 +33,14 @@ class PageSource {
 
   // Address space without memory, aligned to a page. SystemError when there is none.
   virtual std::byte* reserve(int64_t bytes) = 0;
-  virtual void release(std::byte* range, int64_t bytes) = 0;
+  virtual void release(std::byte* range, int64_t bytes) = 0;  // no pages are mapped there any more
 
   // Fills `pages` with new pages, all or none. PagesExhausted when there are not so many.
   virtual void create(std::span<PageId> pages) = 0;
   virtual void destroy(std::span<const PageId> pages) = 0;
 
-  // Shows `pages`, in this order, from `at` on: a place inside a reserved range where nothing is mapped.
+  // Shows `pages`, in this order, from `at` on: a place inside a reserved range where nothing is mapped. All or, with a
+  // SystemError, none.
   virtual void map(std::byte* at, std::span<const PageId> pages) = 0;
   virtual void unmap(std::byte* at, int64_t page_count) = 0;
 };

@@ -36,7 +36,7 @@ Pool::Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOr
       recorder_(recorder),
       order_(order != nullptr ? *order : host_order_),
       pages_(pages, checked_limit(pages, budget_)),
-      slabs_(pages_),
+      slabs_(pages_, order_),
       heap_(pages_, order_) {}
 
 Pool::~Pool() {
@@ -48,16 +48,16 @@ Block Pool::allocate(const Request& request) {
   if (request.bytes < 0) throw ArgumentError(fmt::format("{} bytes were asked of a pool", request.bytes));
   if (request.bytes == 0) return {};
   if (request.stream < 0) throw ArgumentError(fmt::format("stream {} is negative", request.stream));
-  if (request.bytes > budget_.bytes) throw ResourceExhausted(report(request.bytes, request));
+  if (request.bytes > budget_.bytes) throw ResourceExhausted(report(request));
   const int64_t bytes = align_up(request.bytes, Heap::kGranule);
   if (const auto block = try_allocate(bytes, request)) return *block;
   std::vector<std::string> tried;
-  for (const Reclaim& reclaim : reclaims_) {
-    tried.push_back(reclaim_and_say(reclaim, bytes));
+  for (const Reclaim& reclaim : reclaims()) {
+    tried.push_back(fmt::format("{}: {} freed", reclaim.name, format_bytes(reclaim.run(bytes))));
     if (const auto block = try_allocate(bytes, request)) return *block;
   }
-  OomReport failure = report(bytes, request);
-  failure.tried.insert(failure.tried.end(), tried.begin(), tried.end());
+  OomReport failure = report(request);
+  failure.tried = std::move(tried);
   throw ResourceExhausted(std::move(failure));
 }
 
@@ -72,8 +72,7 @@ std::optional<Block> Pool::try_allocate(int64_t bytes, const Request& request) {
   live_peak_bytes_ = std::max(live_peak_bytes_, live_bytes_);
   ever_peak_bytes_ = std::max(ever_peak_bytes_, live_bytes_);
   recorder_.record_alloc(*id, bytes, request.tag, request.stream);
-  std::byte* const data = entry.kind == Entry::Kind::slab ? entry.slot.data : entry.span.data;
-  return Block{data, bytes, *id, entry.generation};
+  return Block{data_of(entry), bytes, *id, entry.generation};
 }
 
 std::optional<uint32_t> Pool::take(int64_t bytes, const Request& request) {
@@ -87,79 +86,74 @@ std::optional<uint32_t> Pool::take(int64_t bytes, const Request& request) {
 
 std::optional<uint32_t> Pool::take_warm(int64_t bytes, Stream stream) {
   for (size_t i = warm_.count; i-- > 0;) {
-    const uint32_t id = warm_.ids[i];
-    if (entries_[id].bytes != bytes || entries_[id].stream != stream) continue;
-    std::copy(warm_.ids.begin() + static_cast<int64_t>(i) + 1, warm_.ids.begin() + static_cast<int64_t>(warm_.count),
-              warm_.ids.begin() + static_cast<int64_t>(i));
-    --warm_.count;
-    return id;
+    const Warm::Spare spare = warm_.blocks[i];
+    if (spare.bytes != bytes || spare.stream != stream) continue;
+    for (--warm_.count; i < warm_.count; ++i) warm_.blocks[i] = warm_.blocks[i + 1];
+    return spare.id;
   }
   return std::nullopt;
 }
 
 std::optional<uint32_t> Pool::take_cold(int64_t bytes, const Request& request) {
-  Entry found{.bytes = bytes, .stream = request.stream};
-  if (bytes <= slabs_.largest_bytes()) {
-    const auto slot = slabs_.allocate(bytes, request.stream);
-    if (!slot) return std::nullopt;
-    found.kind = Entry::Kind::slab;
-    found.slot = *slot;
-  } else {
-    cool();
-    const int64_t peak = std::max(ever_peak_bytes_, live_bytes_ + bytes);
-    const auto span = heap_.allocate(bytes, request.stream, live_bytes_, allowance_for(peak, pages_.page_bytes()));
-    if (!span) return std::nullopt;
-    found.kind = Entry::Kind::heap;
-    found.span = *span;
-  }
-  const uint32_t id = new_entry();
-  found.generation = entries_[id].generation;
-  entries_[id] = found;
+  if (bytes > slabs_.largest_bytes()) cool();
+  if (unused_entries_.empty()) add_entry();
+  const uint32_t id = unused_entries_.back();
+  if (!place(entries_[id], bytes, request.stream)) return std::nullopt;
+  unused_entries_.pop_back();
   return id;
 }
 
-uint32_t Pool::new_entry() {
-  if (!unused_entries_.empty()) {
-    const uint32_t id = unused_entries_.back();
-    unused_entries_.pop_back();
-    return id;
+bool Pool::place(Entry& entry, int64_t bytes, Stream stream) {
+  if (bytes <= slabs_.largest_bytes()) {
+    const auto slot = slabs_.allocate(bytes, stream);
+    if (!slot) return false;
+    entry.kind = Entry::Kind::slab;
+    entry.slot = *slot;
+  } else {
+    const int64_t peak = std::max(ever_peak_bytes_, live_bytes_ + bytes);
+    const auto span = heap_.allocate(bytes, stream, live_bytes_, allowance_for(peak, pages_.page_bytes()));
+    if (!span) return false;
+    entry.kind = Entry::Kind::heap;
+    entry.span = *span;
   }
+  entry.bytes = bytes;
+  entry.stream = stream;
+  return true;
+}
+
+void Pool::add_entry() {
   entries_.push_back({.generation = 1});
   unused_entries_.reserve(entries_.capacity());  // so that `free` never allocates
-  return static_cast<uint32_t>(entries_.size() - 1);
+  unused_entries_.push_back(static_cast<uint32_t>(entries_.size() - 1));
 }
 
 void Pool::free(const Block& block, Stream stream) {
   if (block.bytes == 0) return;
+  if (stream < 0) throw ArgumentError(fmt::format("stream {} is negative", stream));
   const std::lock_guard guard(lock_);
-  free_locked(block, stream);
+  free_locked(block, entry_of(block), stream);
 }
 
 void Pool::free(const Block& block) {
   if (block.bytes == 0) return;
   const std::lock_guard guard(lock_);
-  free_locked(block, entry_of(block).stream);
+  Entry& entry = entry_of(block);
+  free_locked(block, entry, entry.stream);
 }
 
-void Pool::free_locked(const Block& block, Stream stream) {
-  Entry& entry = entry_of(block);
+void Pool::free_locked(const Block& block, Entry& entry, Stream stream) {
   if (stream != entry.stream) order_.wait(entry.stream, stream);
   ++entry.generation;  // the handle is spent
   live_bytes_ -= entry.bytes;
   --live_blocks_;
   recorder_.record_free(block.id, entry.bytes, entry.tag, entry.stream);
-  if (entry.kind == Entry::Kind::slab) {
-    give_back(entry);
-    unused_entries_.push_back(block.id);
-    return;
-  }
   if (warm_.count == Warm::kMost) cool();
-  warm_.ids[warm_.count++] = block.id;
+  warm_.blocks[warm_.count++] = {entry.bytes, block.id, entry.stream};
 }
 
 Pool::Entry& Pool::entry_of(const Block& block) {
   const bool ours = block.id < entries_.size() && entries_[block.id].generation == block.generation &&
-                    entries_[block.id].bytes == block.bytes;
+                    entries_[block.id].bytes == block.bytes && data_of(entries_[block.id]) == block.data;
   if (!ours) {
     throw ArgumentError(
         fmt::format("a block of {} at {} is not alive in this pool: it was freed already, or is "
@@ -180,18 +174,20 @@ void Pool::give_back(Entry& entry) {
 
 void Pool::cool() {
   for (size_t i = 0; i < warm_.count; ++i) {
-    give_back(entries_[warm_.ids[i]]);
-    unused_entries_.push_back(warm_.ids[i]);
+    give_back(entries_[warm_.blocks[i].id]);
+    unused_entries_.push_back(warm_.blocks[i].id);
   }
   warm_.count = 0;
 }
 
 void Pool::add_reclaim(std::string name, std::function<int64_t(int64_t bytes)> reclaim) {
+  const std::lock_guard guard(lock_);
   reclaims_.push_back({std::move(name), std::move(reclaim)});
 }
 
-std::string Pool::reclaim_and_say(const Reclaim& reclaim, int64_t bytes) {
-  return fmt::format("{}: {} freed", reclaim.name, format_bytes(reclaim.run(bytes)));
+std::vector<Pool::Reclaim> Pool::reclaims() const {
+  const std::lock_guard guard(lock_);
+  return reclaims_;
 }
 
 int64_t Pool::trim() {
@@ -218,12 +214,12 @@ void Pool::reset_peak() {
   pages_.reset_peak();
 }
 
-OomReport Pool::report(int64_t bytes, const Request& request) const {
+OomReport Pool::report(const Request& request) const {
   constexpr size_t kMostBlocks = 10;
   const std::lock_guard guard(lock_);
   const trace::Tag asked = recorder_.tag(request.tag);
   OomReport report;
-  report.requested_bytes = bytes;
+  report.requested_bytes = request.bytes;
   if (request.spec != nullptr) report.spec = *request.spec;
   report.op = request.op;
   report.tag = asked.name;
@@ -234,7 +230,7 @@ OomReport Pool::report(int64_t bytes, const Request& request) const {
   report.reserved_bytes = pages_.held_pages() * pages_.page_bytes();
   report.largest_free_bytes = heap_.largest_free_bytes() + pages_.left_pages() * pages_.page_bytes();
   std::vector<bool> is_warm(entries_.size());
-  for (size_t i = 0; i < warm_.count; ++i) is_warm[warm_.ids[i]] = true;
+  for (size_t i = 0; i < warm_.count; ++i) is_warm[warm_.blocks[i].id] = true;
   for (size_t id = 0; id < entries_.size(); ++id) {
     const Entry& entry = entries_[id];
     if (entry.kind == Entry::Kind::unused || is_warm[id]) continue;
@@ -250,7 +246,15 @@ OomReport Pool::report(int64_t bytes, const Request& request) const {
 }
 
 void Pool::suggest(OomReport& report) const {
-  const int64_t needed = align_up(report.live_bytes + report.requested_bytes, pages_.page_bytes());
+  const int64_t asked = std::min(report.requested_bytes, INT64_MAX / 4);  // beyond any budget, and sums stay in range
+  int64_t needed = align_up(report.live_bytes + asked, pages_.page_bytes());
+  if (needed <= budget_.bytes && !pages_.refusal().empty()) {
+    report.help.push_back(fmt::format("more room on the device, which has less than the budget: {}", pages_.refusal()));
+    return;
+  }
+  if (needed <= budget_.bytes) {  // live blocks do not fill the pages they are on
+    needed = report.reserved_bytes + align_up(asked, pages_.page_bytes());
+  }
   report.help.push_back(fmt::format("a budget of {} ({} B), or {} less alive at this point", format_bytes(needed),
                                     format_count(needed), format_bytes(needed - budget_.bytes)));
   if (report.spec && report.spec->dtype == DType::f32) {

@@ -98,8 +98,13 @@ class Pool {
   };
   // Blocks freed a moment ago, still whole: the next request of the same size takes one without a search.
   struct Warm {
+    struct Spare {
+      int64_t bytes = 0;
+      uint32_t id = 0;
+      Stream stream = 0;
+    };
     static constexpr size_t kMost = 8;
-    std::array<uint32_t, kMost> ids{};
+    std::array<Spare, kMost> blocks{};  // the latest last
     size_t count = 0;
   };
   struct Reclaim {
@@ -113,11 +118,15 @@ class Pool {
   std::optional<uint32_t> take_cold(int64_t bytes, const Request& request);
   void cool();
   void give_back(Entry& entry);
-  uint32_t new_entry();
+  static std::byte* data_of(const Entry& entry) {
+    return entry.kind == Entry::Kind::slab ? entry.slot.data : entry.span.data;
+  }
+  void add_entry();
+  bool place(Entry& entry, int64_t bytes, Stream stream);
   Entry& entry_of(const Block& block);
-  void free_locked(const Block& block, Stream stream);
-  std::string reclaim_and_say(const Reclaim& reclaim, int64_t bytes);
-  OomReport report(int64_t bytes, const Request& request) const;
+  void free_locked(const Block& block, Entry& entry, Stream stream);
+  std::vector<Reclaim> reclaims() const;
+  OomReport report(const Request& request) const;
   void suggest(OomReport& report) const;
 
   Budget budget_;

@@ -14,14 +14,17 @@ int64_t slab_bytes_for(int64_t page_bytes) { return std::max(page_bytes / 32, st
 
 }  // namespace
 
-Slabs::Slabs(PageLedger& pages)
+Slabs::Slabs(PageLedger& pages, StreamOrder& order)
     : pages_(pages),
+      order_(order),
       slab_bytes_(slab_bytes_for(pages.page_bytes())),
       slabs_per_page_(static_cast<uint32_t>(pages.page_bytes() / slab_bytes_)),
       range_(pages.source().reserve(pages.limit_pages() * pages.page_bytes())) {
-  // Multiples of the granule while those are fine enough, then the sizes that fill a slab exactly.
-  const int64_t fine = std::min<int64_t>(8 * kGranule, largest_bytes());
-  for (int64_t bytes = std::max(kGranule, slab_bytes_ / 256); bytes <= fine; bytes += kGranule) {
+  // Multiples of the granule while those are fine enough, then the sizes that fill a slab exactly. A slab has at most
+  // 256 slots, a bit each.
+  const int64_t smallest = std::max(kGranule, slab_bytes_ / 256);
+  const int64_t fine = std::min(std::max(8 * kGranule, smallest), largest_bytes());
+  for (int64_t bytes = smallest; bytes <= fine; bytes += kGranule) {
     classes_.push_back({bytes, static_cast<uint32_t>(slab_bytes_ / bytes)});
   }
   for (int64_t slots = slab_bytes_ / fine - 1; slots >= 4; --slots) {
@@ -101,22 +104,26 @@ std::optional<size_t> Slabs::page_with_room() {
     const Page& page = page_[first_with_room_];
     if (page.present && page.unused_slabs != 0) return first_with_room_;
   }
-  PageId id = 0;
-  try {
-    pages_.create(std::span(&id, 1));
-  } catch (const PagesExhausted&) {
-    return std::nullopt;
-  }
+  return new_page();
+}
+
+std::optional<size_t> Slabs::new_page() {
   size_t place = 0;
   while (place < page_.size() && page_[place].present) ++place;
-  pages_.source().map(range_ + static_cast<int64_t>(place) * pages_.page_bytes(), std::span(&id, 1));
   if (place == page_.size()) {
     page_.emplace_back();
     slab_.resize(page_.size() * slabs_per_page_);
   }
-  page_[place] = {.unused_slabs = slabs_per_page_ == 64 ? ~uint64_t{0} : (uint64_t{1} << slabs_per_page_) - 1,
-                  .id = id,
-                  .present = true};
+  PageId id = 0;
+  if (!pages_.try_create(std::span(&id, 1))) return std::nullopt;
+  try {
+    pages_.source().map(range_ + static_cast<int64_t>(place) * pages_.page_bytes(), std::span(&id, 1));
+  } catch (...) {
+    pages_.destroy(std::span(&id, 1));
+    throw;
+  }
+  std::fill_n(slab_.begin() + static_cast<int64_t>(place * slabs_per_page_), slabs_per_page_, Slab{});
+  page_[place] = {.unused_slabs = (uint64_t{1} << slabs_per_page_) - 1, .id = id, .present = true};
   first_with_room_ = place;
   return place;
 }
@@ -128,6 +135,8 @@ std::optional<uint32_t> Slabs::open_slab(uint32_t size_class, Stream stream) {
   page_[*page].unused_slabs &= page_[*page].unused_slabs - 1;
   const auto slab = static_cast<uint32_t>(*page) * slabs_per_page_ + within;
   const uint32_t slots = classes_[size_class].slots;
+  const Stream last = slab_[slab].stream;
+  if (last != stream && last != kNobody) order_.wait(stream, last);
   slab_[slab] = {.free_count = slots, .size_class = size_class, .stream = stream};
   for (uint32_t i = 0; i < slots; ++i) slab_[slab].free_slots[i / 64] |= uint64_t{1} << (i % 64);
   link(slab);
@@ -142,6 +151,7 @@ void Slabs::close_slab(uint32_t slab) {
 }
 
 int64_t Slabs::trim() {
+  order_.synchronize();
   for (uint32_t slab = 0; slab < slab_.size(); ++slab) {
     const bool open = page_[slab / slabs_per_page_].present &&
                       (page_[slab / slabs_per_page_].unused_slabs >> (slab % slabs_per_page_) & 1) == 0;

@@ -1,6 +1,6 @@
 // The small blocks of a pool, kept apart so that none of them pins a page that a large block could use. A page is cut
-// into slabs, a slab into slots of one size; a block never crosses a page. Allocating and freeing is a bit operation.
-// Not thread-safe.
+// into slabs, a slab into slots of one size and one stream; a block never crosses a page. Allocating and freeing is a
+// bit operation. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class Slabs {
     uint32_t index = 0;
   };
 
-  explicit Slabs(PageLedger& pages);
+  Slabs(PageLedger& pages, StreamOrder& order);
   ~Slabs();
   Slabs(const Slabs&) = delete;
   Slabs& operator=(const Slabs&) = delete;
@@ -37,12 +37,13 @@ class Slabs {
  private:
   static constexpr int64_t kGranule = 256;
   static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr Stream kNobody = -1;
 
   struct Slab {
     std::array<uint64_t, 4> free_slots{};  // a bit each
     uint32_t free_count = 0;
     uint32_t size_class = 0;
-    Stream stream = 0;
+    Stream stream = kNobody;    // that it serves, or served last
     uint32_t previous = kNone;  // in the list of slabs of its class and stream that have a free slot
     uint32_t next = kNone;
   };
@@ -61,9 +62,11 @@ class Slabs {
   void unlink(uint32_t slab);
   std::optional<uint32_t> open_slab(uint32_t size_class, Stream stream);
   std::optional<size_t> page_with_room();
+  std::optional<size_t> new_page();
   void close_slab(uint32_t slab);
 
   PageLedger& pages_;
+  StreamOrder& order_;
   int64_t slab_bytes_;
   uint32_t slabs_per_page_;
   std::byte* range_;

@@ -38,7 +38,7 @@ SpotMemory::Recall SpotMemory::recall(int64_t size, int64_t live) {
 
 std::optional<Spot> SpotMemory::Recall::next() {
   constexpr int kMostSpots = 32;
-  for (; spots_ < kMostSpots; ++spots_) {
+  while (spots_++ < kMostSpots) {
     const Moment& moment = memory_.slot_for(key_);
     if (moment.key != key_ || moment.serial == 0) return std::nullopt;
     offered_ = key_;

@@ -1,8 +1,10 @@
 #include "plimsoll/pack/greedy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "plimsoll/base/bytes.h"
@@ -12,7 +14,9 @@ namespace plimsoll::pack {
 namespace {
 
 // Above this many buffers only passes that stay near-linear are made.
-constexpr int32_t kMostForFirstFit = 5000;
+constexpr int32_t kMostForFirstFit = 20000;
+// Below this many the complete search is faster than searching over first-fit orders.
+constexpr int32_t kLeastForPromotion = 1000;
 
 std::vector<int32_t> all_in_order(const Instance& instance) {
   std::vector<int32_t> order(instance.count());
@@ -192,8 +196,9 @@ class Contest {
   explicit Contest(int64_t target) : target_(target) {}
   bool won() const { return best_.peak <= target_; }
   int64_t limit() const { return best_.peak; }
+  const Placement& best() const { return best_; }
   void enter(Placement placement) {
-    if (!placement.offsets.empty() && placement.peak < best_.peak) best_ = std::move(placement);
+    if (!placement.offsets.empty() && placement.peak <= best_.peak) best_ = std::move(placement);
   }
   Placement take() { return std::move(best_); }
 
@@ -204,15 +209,41 @@ class Contest {
 
 void try_first_fit(const Instance& instance, Contest& contest) {
   const std::vector<int64_t> crowd = crowds(instance);
+  const auto most = static_cast<double>(*std::max_element(instance.loads.begin(), instance.loads.end()));
+  const auto size = [&](int32_t i) { return static_cast<double>(instance.sizes[i]); };
+  const auto crowd_step = [&](int32_t i) { return std::floor(40 * static_cast<double>(crowd[i]) / most); };
   const auto enter = [&](auto key) {
     if (!contest.won()) contest.enter(first_fit(instance, falling(instance, key), contest.limit()));
   };
-  enter([&](int32_t i) { return instance.sizes[i]; });
-  enter([&](int32_t i) { return static_cast<double>(instance.sizes[i]) * width(instance, i); });
+  enter(size);
+  enter([&](int32_t i) { return std::pair(crowd_step(i), size(i)); });
+  enter([&](int32_t i) { return size(i) * size(i) * width(instance, i); });
+  enter([&](int32_t i) { return size(i) * width(instance, i); });
   enter([&](int32_t i) { return width(instance, i); });
-  enter([&](int32_t i) { return std::pair(crowd[i], instance.sizes[i]); });
   enter([&](int32_t i) { return -instance.hull(i).first; });
   enter([&](int32_t i) { return instance.hull(i).end; });
+}
+
+// Local search over orders: what stands at the top goes earlier, for as long as the peak does not rise. The number of
+// rounds falls with the square of the buffers, so that the work stays within some tens of milliseconds.
+void promote_the_highest(const Instance& instance, Contest& contest) {
+  const double count = instance.count();
+  const auto rounds = static_cast<int>(std::min(300.0, 4e7 / (count * count)));
+  std::vector<int32_t> order = falling(instance, [&](int32_t i) { return -contest.best().offsets[i]; });
+  std::mt19937_64 random(1);
+  for (int round = 0; round < rounds && !contest.won(); ++round) {
+    std::vector<int32_t> changed = order;
+    const Placement& best = contest.best();
+    const auto highest = std::max_element(changed.begin(), changed.end(), [&](int32_t a, int32_t b) {
+      return best.offsets[a] + instance.sizes[a] < best.offsets[b] + instance.sizes[b];
+    });
+    const auto target = changed.begin() + static_cast<int64_t>(random() % (highest - changed.begin() + 1));
+    std::rotate(target, highest, highest + 1);
+    Placement placement = first_fit(instance, changed, contest.limit() + 1);
+    if (placement.offsets.empty()) continue;
+    order = std::move(changed);
+    contest.enter(std::move(placement));
+  }
 }
 
 }  // namespace
@@ -232,21 +263,20 @@ Placement first_fit(const Instance& instance, std::span<const int32_t> order, in
   return placement;
 }
 
-Placement pack_greedily(const Instance& instance, int64_t target, std::span<const int64_t> hint) {
+Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint) {
+  if (hint.empty()) return stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); }));
+  const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
+  return instance.count() <= kMostForFirstFit ? first_fit(instance, order) : stack_up(instance, order);
+}
+
+Placement pack_greedily(const Instance& instance, int64_t target, Placement start) {
   Contest contest(target);
-  const bool small = instance.count() <= kMostForFirstFit;
-  if (!hint.empty()) {
-    const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
-    contest.enter(small ? first_fit(instance, order) : stack_up(instance, order));
-  }
-  if (!contest.won())
-    contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); })));
-  if (small) {
+  contest.enter(std::move(start));
+  if (instance.count() <= kMostForFirstFit) {
     try_first_fit(instance, contest);
-  } else {
-    if (!contest.won() && instance.fixed.empty()) contest.enter(best_fit_in_time(instance));
-    if (!contest.won())
-      contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return instance.sizes[i]; })));
+    if (!contest.won() && instance.count() >= kLeastForPromotion) promote_the_highest(instance, contest);
+  } else if (!contest.won() && instance.fixed.empty()) {
+    contest.enter(best_fit_in_time(instance));
   }
   return contest.take();
 }

@@ -9,15 +9,28 @@
 namespace plimsoll::pack {
 namespace {
 
-// Each letter is a criterion, larger first: Crowd, Width, Area, Size; Hint is lower first.
-constexpr std::array kOrders = {"CWA", "WAC", "CAW", "AWC", "SWC", "CSW"};
-constexpr std::array kStrategies = {Strategy::lowest, Strategy::fewest_choices, Strategy::lowest_tight};
-constexpr int64_t kCycle = kOrders.size() * kStrategies.size();
-constexpr int64_t kHintedRuns = 2;
+// A way to search: the strategy, what ranks buffers (each letter a criterion, larger first), nodes per buffer.
+//   C the largest load of its sections   W its sections   L its lifetime   S its size   A = S * W   B = S * L
+//   H its offset in the hint, lower first
+struct Way {
+  Strategy strategy;
+  const char* criteria;
+  double nodes_per_buffer;
+};
 
-constexpr double kNodesPerBuffer = 3;
-constexpr double kGrowth = 1.3;  // of the nodes per run, each cycle
-constexpr double kNoise = 0.3;
+// Those that solved the most, and different, instances of several kinds within few nodes; see docs/packing.md.
+constexpr std::array kWays = {
+    Way{Strategy::lowest, "CWA", 2},         Way{Strategy::fewest_choices, "SWC", 2},
+    Way{Strategy::lowest, "CLB", 2},         Way{Strategy::fewest_choices, "CWA", 8},
+    Way{Strategy::fewest_choices, "CBL", 2}, Way{Strategy::lowest, "BLC", 2},
+    Way{Strategy::lowest, "WAC", 2},         Way{Strategy::lowest, "CAW", 2},
+    Way{Strategy::lowest_tight, "LBC", 2},   Way{Strategy::fewest_choices, "AWC", 2},
+};
+constexpr std::array kHintedWays = {Way{Strategy::by_rank, "HWA", 8}, Way{Strategy::fewest_choices, "HWA", 8}};
+constexpr int64_t kCycle = kWays.size();
+
+constexpr double kGrowth = 1.25;  // of the nodes, each time round
+constexpr double kNoise = 0.1;    // on all criteria but C, from the second time round
 
 double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
@@ -29,14 +42,20 @@ Portfolio::Portfolio(const Instance& instance, uint64_t seed, std::span<const in
 double Portfolio::key(int32_t buffer, char criterion) const {
   const Span hull = instance_.hull(buffer);
   const auto width = static_cast<double>(hull.end - hull.first);
+  const double lifetime =
+      1 + static_cast<double>(instance_.times[hull.end - 1]) - static_cast<double>(instance_.times[hull.first]);
   const auto size = static_cast<double>(instance_.sizes[buffer]);
   switch (criterion) {
     case 'C':
       return static_cast<double>(crowds_[buffer]);
     case 'W':
       return width;
+    case 'L':
+      return lifetime;
     case 'A':
       return width * size;
+    case 'B':
+      return lifetime * size;
     case 'S':
       return size;
     default:
@@ -49,7 +68,7 @@ std::vector<int32_t> Portfolio::ranks(const char* criteria, int64_t k) const {
   std::mt19937_64 random(seed_ * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(k));
   for (int32_t i = 0; i < instance_.count(); ++i) {
     const double noise = k < kCycle ? 1 : std::exp(kNoise * (2 * uniform(random) - 1));
-    for (int c = 0; c < 3; ++c) keys[i][c] = key(i, criteria[c]) * noise;
+    for (int c = 0; c < 3; ++c) keys[i][c] = key(i, criteria[c]) * (criteria[c] == 'C' ? 1 : noise);
   }
   std::vector<int32_t> order(instance_.count());
   std::iota(order.begin(), order.end(), 0);
@@ -60,12 +79,11 @@ std::vector<int32_t> Portfolio::ranks(const char* criteria, int64_t k) const {
 }
 
 Run Portfolio::run(int64_t k) const {
+  const bool hinted = !hint_.empty() && k < static_cast<int64_t>(kHintedWays.size());
+  const Way& way = hinted ? kHintedWays[k] : kWays[k % kCycle];
   const double growth = std::pow(kGrowth, static_cast<double>(k / kCycle));
-  const double nodes = std::min(kNodesPerBuffer * instance_.count() * growth, 1e15);
-  Run run{.strategy = kStrategies[k % kStrategies.size()], .ranks = {}, .nodes = static_cast<int64_t>(nodes)};
-  const bool hinted = !hint_.empty() && k < kHintedRuns;
-  run.ranks = ranks(hinted ? "HWA" : kOrders[k / kStrategies.size() % kOrders.size()], k);
-  return run;
+  const double nodes = std::min(way.nodes_per_buffer * growth * instance_.count(), 1e15);
+  return {way.strategy, ranks(way.criteria, k), static_cast<int64_t>(nodes)};
 }
 
 }  // namespace plimsoll::pack

@@ -16,7 +16,7 @@ Verdict Search::run(int64_t capacity, Strategy strategy, std::span<const int32_t
   if (!state_.reset(capacity)) return Verdict::infeasible;
   const int64_t last_node = limits.nodes == INT64_MAX ? INT64_MAX : nodes_ + limits.nodes;
   while (!finished()) {
-    if (nodes_ >= last_node || (nodes_ % 64 == 0 && out_of_limits(limits))) return Verdict::stopped;
+    if (nodes_ >= last_node || out_of_limits(limits)) return Verdict::stopped;
     const int32_t buffer = choose();
     if (buffer >= 0 && descend(buffer)) continue;
     const Span failed = buffer >= 0 ? decisions_.back().part : part_of(first_unplaced());
@@ -74,10 +74,15 @@ int32_t Search::choose() const {
   int32_t buffer = -1;
   const Span all{0, state_.instance().sections()};
   if (strategy_ == Strategy::fewest_choices) {
-    if (!decisions_.empty()) buffer = choose_fewest(decisions_.back().part);
-    if (buffer < 0) buffer = choose_fewest(all);
+    const auto any = [](int32_t) { return true; };
+    if (!decisions_.empty()) buffer = choose_tightest(decisions_.back().part, any);
+    if (buffer < 0) buffer = choose_tightest(all, any);
   } else if (strategy_ == Strategy::lowest_tight) {
-    buffer = choose_fewest_among_lowest();
+    const int32_t lowest = choose_lowest();
+    if (lowest < 0) return -1;
+    buffer = choose_tightest(all, [&](int32_t i) { return state_.resting(i) == state_.resting(lowest); });
+  } else if (strategy_ == Strategy::by_rank) {
+    buffer = choose_by_rank();
   } else {
     buffer = choose_forced(all);
   }
@@ -94,49 +99,60 @@ int32_t Search::choose_lowest() const {
   return best;
 }
 
+int32_t Search::choose_by_rank() const {
+  int32_t best = -1;
+  const uint64_t* unplaced = state_.unplaced().words();
+  for_each_common(unplaced, unplaced, state_.words(), [&](int32_t i) {
+    if ((best < 0 || ranks_[i] < ranks_[best]) && state_.placeable(i)) best = i;
+  });
+  return best;
+}
+
+// Of the buffers that can come next in the section, the first that may be placed now. That is nearly always the lowest,
+// so the others are looked at only when it is not.
 int32_t Search::choose_in_section(int32_t section) const {
+  const int32_t lowest = first_next(section, [](int32_t) { return true; });
+  if (lowest < 0 || state_.placeable(lowest)) return lowest;
+  return first_next(section, [&](int32_t i) { return state_.placeable(i); });
+}
+
+template <typename Accept>
+int32_t Search::first_next(int32_t section, Accept accept) const {
   int32_t best = -1;
   for_each_common(state_.members(section), state_.unplaced().words(), state_.words(), [&](int32_t i) {
-    if (state_.lowest(i) > state_.limit(section) || (best >= 0 && !before(i, best))) return;
-    if (state_.placeable(i)) best = i;
+    if (state_.waits(i) || state_.lowest(i) > state_.limit(section)) return;
+    if ((best < 0 || before(i, best)) && accept(i)) best = i;
   });
   return best;
 }
 
 int32_t Search::choose_forced(Span range) const {
   for (int32_t s = range.first; s < range.end; ++s) {
-    if (state_.complete(s) || state_.choices(s) > 1) continue;
+    if (state_.idle(s) || state_.choices(s) > 1) continue;
     if (const int32_t buffer = choose_in_section(s); buffer >= 0) return buffer;
   }
   return -1;
 }
 
-int32_t Search::choose_fewest(Span range) const {
-  int32_t best = -1;
-  int32_t best_section = -1;
-  for (int32_t s = range.first; s < range.end; ++s) {
-    if (state_.complete(s) || (best >= 0 && !tighter(s, best_section))) continue;
+// The first buffer of the tightest section that has one which `accept`s.
+template <typename Accept>
+int32_t Search::choose_tightest(Span range, Accept accept) const {
+  const auto tightest = [&](auto candidate) {
+    int32_t best = -1;
+    for (int32_t s = range.first; s < range.end; ++s) {
+      if (!state_.idle(s) && (best < 0 || tighter(s, best)) && candidate(s)) best = s;
+    }
+    return best;
+  };
+  const auto usable = [&](int32_t s) {
     const int32_t buffer = choose_in_section(s);
-    if (buffer < 0) continue;
-    best = buffer;
-    best_section = s;
-  }
-  return best;
-}
-
-int32_t Search::choose_fewest_among_lowest() const {
-  const int32_t lowest = choose_lowest();
-  if (lowest < 0) return -1;
-  int32_t best = -1;
-  int32_t best_section = -1;
-  for (int32_t s = 0; s < state_.instance().sections(); ++s) {
-    if (state_.complete(s) || (best >= 0 && !tighter(s, best_section))) continue;
-    const int32_t buffer = choose_in_section(s);
-    if (buffer < 0 || state_.resting(buffer) != state_.resting(lowest)) continue;
-    best = buffer;
-    best_section = s;
-  }
-  return best;
+    return buffer >= 0 && accept(buffer);
+  };
+  const int32_t section = tightest([](int32_t) { return true; });
+  if (section < 0) return -1;
+  if (usable(section)) return choose_in_section(section);
+  const int32_t other = tightest(usable);
+  return other < 0 ? -1 : choose_in_section(other);
 }
 
 int32_t Search::first_unplaced() const {

@@ -14,6 +14,7 @@ State::State(const Instance& instance, const Inference& inference)
       conflicts_(instance.count(), instance.count()),
       members_(instance.sections(), instance.count()),
       unplaced_(instance.count()),
+      waiting_(instance.count()),
       next_twin_(instance.count(), -1),
       floors_(instance.sections()),
       choices_(instance.sections()),
@@ -56,9 +57,12 @@ bool State::reset(int64_t capacity) {
   trail_.clear();
   dirty_sections_.clear();
   dirty_buffers_.clear();
+  waiting_.clear();
   resting_.assign(instance_.count(), 0);
   lowest_.assign(instance_.count(), 0);
   limits_.assign(instance_.sections(), capacity);
+  starts_.assign(instance_.sections(), 0);
+  ends_.assign(instance_.sections(), 0);
   crossings_.assign(instance_.sections(), 0);
   for (int32_t i = 0; i < instance_.count(); ++i) shift(i, 1);
   for (int32_t s = 0; s < instance_.sections(); ++s) dirty_sections_.insert(s);
@@ -75,6 +79,8 @@ void State::shift(int32_t buffer, int64_t sign) {
   const int64_t bytes = sign * instance_.sizes[buffer];
   for (const Span& span : instance_.spans_of(buffer)) {
     for (int32_t s = span.first; s < span.end; ++s) limits_[s] -= bytes;
+    starts_[span.first] += static_cast<int32_t>(sign);
+    ends_[span.end - 1] += static_cast<int32_t>(sign);
   }
   const Span hull = instance_.hull(buffer);
   for (int32_t s = hull.first; s + 1 < hull.end; ++s) crossings_[s] += static_cast<int32_t>(sign);
@@ -94,9 +100,12 @@ bool State::placeable(int32_t buffer) const {
 bool State::place(int32_t buffer) {
   trail_.push_back({Kind::placed, buffer, 0, 0});
   shift(buffer, -1);
+  waiting_.erase(buffer);
   const int64_t top = resting_[buffer] + instance_.sizes[buffer];
   for (const Span& span : instance_.spans_of(buffer)) {
     for (int32_t s = span.first; s < span.end; ++s) dirty_sections_.insert(s);
+    // When the last span that ends there is gone, the next section speaks for both.
+    if (span.end < instance_.sections()) dirty_sections_.insert(span.end);
   }
   touch(buffer, lowest_[buffer]);
   const bool consistent =
@@ -112,17 +121,17 @@ bool State::pass_over(int32_t buffer) {
 }
 
 void State::undo(size_t mark) {
-  dirty_sections_.clear();
-  dirty_buffers_.clear();
   while (trail_.size() > mark) {
     const Change& change = trail_.back();
     switch (change.kind) {
       case Kind::offsets:
         resting_[change.index] = change.first;
         lowest_[change.index] = change.second;
+        note_waiting(change.index);
         break;
       case Kind::placed:
         shift(change.index, 1);
+        note_waiting(change.index);
         break;
       case Kind::section:
         floors_[change.index] = change.first;
@@ -131,6 +140,8 @@ void State::undo(size_t mark) {
     }
     trail_.pop_back();
   }
+  dirty_sections_.clear();
+  dirty_buffers_.clear();
 }
 
 // An unplaced buffer with a fixed offset blocks all offsets at which `buffer` would share bytes with it.
@@ -148,6 +159,15 @@ int64_t State::lift_over_fixed(int32_t buffer, int64_t offset) const {
   return offset;
 }
 
+void State::note_waiting(int32_t buffer) {
+  if (waits(buffer)) {
+    waiting_.insert(buffer);
+    dirty_buffers_.insert(buffer);
+  } else {
+    waiting_.erase(buffer);
+  }
+}
+
 bool State::raise_lowest(int32_t buffer, int64_t offset) {
   if (offset <= lowest_[buffer]) return true;
   if (instance_.fixed_offset(buffer) >= 0) return false;
@@ -157,6 +177,7 @@ bool State::raise_lowest(int32_t buffer, int64_t offset) {
   record(buffer);
   const int64_t before = lowest_[buffer];
   lowest_[buffer] = offset;
+  note_waiting(buffer);
   touch(buffer, before);
   const int32_t twin = next_twin_[buffer];
   return twin < 0 || !unplaced_.contains(twin) || raise_lowest(twin, offset + instance_.sizes[buffer]);
@@ -169,8 +190,9 @@ bool State::rest_on(int32_t buffer, int64_t top) {
   if (!instance_.alignments.empty()) top = align_up(top, instance_.alignments[buffer]);
   record(buffer);
   resting_[buffer] = top;
-  dirty_buffers_.insert(buffer);
-  return raise_lowest(buffer, top);
+  if (!raise_lowest(buffer, top)) return false;
+  note_waiting(buffer);
+  return true;
 }
 
 // Queues what may follow from a buffer's lowest offset having risen: sections where it could come next before, and
@@ -181,9 +203,8 @@ void State::touch(int32_t buffer, int64_t lowest_before) {
       if (limits_[s] >= lowest_before) dirty_sections_.insert(s);
     }
   }
-  dirty_buffers_.insert(buffer);
-  for_each_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) {
-    if (waits(other) && lowest_before < resting_[other] + instance_.sizes[other]) dirty_buffers_.insert(other);
+  for_each_common(conflicts(buffer), waiting_.words(), words(), [&](int32_t other) {
+    if (lowest_before < resting_[other] + instance_.sizes[other]) dirty_buffers_.insert(other);
   });
 }
 
@@ -200,7 +221,7 @@ bool State::propagate() {
 }
 
 bool State::deduce_section(int32_t section) {
-  if (complete(section)) return true;
+  if (idle(section)) return true;
   const int64_t limit = limits_[section];
   int64_t floor = INT64_MAX;
   int64_t lowest_top = INT64_MAX;

@@ -49,9 +49,12 @@ class State {
   // It may be placed now: it does not wait, and no unplaced buffer fits below it.
   bool placeable(int32_t buffer) const;
 
-  // Of a section that still has unplaced buffers: how many of them can come next, and how much room can be wasted
-  // before the rest no longer fits.
-  bool complete(int32_t section) const { return limits_[section] == capacity_; }
+  // Whether a section says nothing of its own: no buffer of it is unplaced, or a neighbour has all of those.
+  bool idle(int32_t section) const {
+    if (limits_[section] == capacity_ || (ends_[section] == 0 && section + 1 < instance_.sections())) return true;
+    return section > 0 && starts_[section] == 0 && ends_[section - 1] > 0;
+  }
+  // Of any other: how many buffers can come next, and how much room can be wasted before the rest no longer fits.
   int32_t choices(int32_t section) const { return choices_[section]; }
   int64_t slack(int32_t section) const { return limits_[section] - floors_[section]; }
   // A buffer can come next in a section when it lies no higher than this.
@@ -71,6 +74,7 @@ class State {
   void order_twins();
   void shift(int32_t buffer, int64_t sign);
   void record(int32_t buffer) { trail_.push_back({Kind::offsets, buffer, resting_[buffer], lowest_[buffer]}); }
+  void note_waiting(int32_t buffer);
   bool raise_lowest(int32_t buffer, int64_t offset);
   bool rest_on(int32_t buffer, int64_t top);
   int64_t lift_over_fixed(int32_t buffer, int64_t offset) const;
@@ -86,6 +90,7 @@ class State {
   BitRows conflicts_;  // buffers that share a section with this one
   BitRows members_;    // buffers of a section
   BitSet unplaced_;
+  BitSet waiting_;                  // those of the unplaced that wait
   std::vector<int32_t> fixed_;      // buffers with fixed offsets
   std::vector<int32_t> next_twin_;  // an equal buffer that goes above this one, or -1
   std::vector<int64_t> resting_;
@@ -93,6 +98,8 @@ class State {
   std::vector<int64_t> limits_;  // capacity less the unplaced sizes of the section
   std::vector<int64_t> floors_;  // lowest `lowest` in the section
   std::vector<int32_t> choices_;
+  std::vector<int32_t> starts_;     // unplaced spans that begin with the section
+  std::vector<int32_t> ends_;       // unplaced spans that end with it
   std::vector<int32_t> crossings_;  // unplaced buffers whose hull holds a section and the next
   BitSet dirty_sections_;
   BitSet dirty_buffers_;

@@ -62,6 +62,18 @@ const Attribute& Gradient::attribute(std::string_view name) const {
   return Call{*op.def, {}, op.attributes}.attribute(name);
 }
 
+std::vector<NamedAttribute> Gradient::attributes() const {
+  const Op& op = b.program().ops[op_];
+  std::vector<NamedAttribute> named;
+  for (size_t i = 0; i < op.attributes.size(); ++i) named.emplace_back(op.def->attributes[i].name, op.attributes[i]);
+  return named;
+}
+
+int Gradient::axis(std::string_view name) const {
+  const auto given = static_cast<int>(attribute(name).dim().constant());
+  return given < 0 ? given + b.shape(input(0)).rank() : given;
+}
+
 // One differentiation: the gradients known so far, walked from the last op to the first.
 class Backward {
  public:

@@ -35,6 +35,7 @@ class Gradient {
   Builder& b;  // NOLINT: rules emit through it
 
   int arity() const { return static_cast<int>(inputs_.size()); }
+  int outputs() const { return static_cast<int>(output_gradients_.size()); }
   Value input(int i) const { return inputs_[static_cast<size_t>(i)]; }  // nothing when left out
   Value output(int k = 0) const;
   // An optional output of the op, made now if it is not there: what only the backward pass needs.
@@ -47,6 +48,10 @@ class Gradient {
   void set(int i, Value gradient);
 
   const Attribute& attribute(std::string_view name) const;
+  // All attributes, for a backward op that has the same ones.
+  std::vector<NamedAttribute> attributes() const;
+  // An integer attribute that names a dimension of input 0, counted from the end when negative.
+  int axis(std::string_view name) const;
 
  private:
   friend class Backward;

@@ -135,9 +135,9 @@ void Builder::place(const Op& op, const Call& call, size_t k, Value value) {
     const Value with = op.inputs[static_cast<size_t>(overwrite.input)];
     share(with, program_[with].view);
   }
-  if (k != 0 || !op.def->view) return;
+  if (!op.def->makes_views()) return;
   const Value of = op.inputs[0];
-  if (auto view = op.def->view(call, layout(program_[of]))) share(of, std::move(view));
+  if (auto view = op.def->view_of(call, layout(program_[of]), static_cast<int>(k))) share(of, std::move(view));
 }
 
 std::string Builder::unique_name(std::string_view base) {

@@ -69,6 +69,12 @@ std::string_view OpDef::input_name(int i) const {
   return bare(inputs[std::min(static_cast<size_t>(i), inputs.size() - 1)]);
 }
 
+std::optional<Layout> OpDef::view_of(const Call& call, const Layout& of, int k) const {
+  if (views) return views(call, of, k);
+  if (view && k == 0) return view(call, of);
+  return std::nullopt;
+}
+
 const Attribute& Call::attribute(std::string_view wanted) const {
   for (size_t i = 0; i < def.attributes.size(); ++i) {
     if (def.attributes[i].name == wanted) return attributes[i];

@@ -32,10 +32,10 @@ class Recorder {
   // `id` names the block until it is freed; id and stream are 0 or more; a free has the bytes, tag and stream of its
   // allocation.
   void record_alloc(int64_t id, int64_t bytes, uint32_t tag = 0, int16_t stream = 0) {
-    record({.id = id, .bytes = bytes, .tag = tag, .stream = stream, .kind = EventKind::alloc});
+    record(EventKind::alloc, id, bytes, tag, stream);
   }
   void record_free(int64_t id, int64_t bytes, uint32_t tag = 0, int16_t stream = 0) {
-    record({.id = id, .bytes = bytes, .tag = tag, .stream = stream, .kind = EventKind::free});
+    record(EventKind::free, id, bytes, tag, stream);
   }
 
   // What the ring holds, oldest first. A free whose allocation is not in the trace (overwritten, taken before, or older
@@ -52,11 +52,17 @@ class Recorder {
     int64_t overwritten = 0;
   };
 
-  void record(Event event) {
+  void record(EventKind kind, int64_t id, int64_t bytes, uint32_t tag, int16_t stream) {
     if (capacity_ == 0) return;
-    event.time_ns = clock_.ticks();
+    const int64_t now = clock_.ticks();
     const std::lock_guard guard(lock_);
-    events_[next_] = event;
+    Event& event = events_[next_];  // field by field: copied as a whole it would wait for its own stores
+    event.time_ns = now;
+    event.id = id;
+    event.bytes = bytes;
+    event.tag = tag;
+    event.stream = stream;
+    event.kind = kind;
     ++recorded_;
     if (++next_ == capacity_) next_ = 0;
   }

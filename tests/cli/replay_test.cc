@@ -1,25 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
+
+#include "tests/cli/run.h"
 
 namespace {
 
 constexpr const char* kTrace = PLIMSOLL_SOURCE_DIR "/tests/data/traces/widecnn_b32.csv.gz";
-
-struct Outcome {
-  int status = -1;
-  std::string output;  // stdout and stderr together
-};
-
-Outcome plimsoll(const std::string& arguments) {
-  Outcome outcome;
-  std::FILE* pipe = popen(fmt::format("{} {} 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");
-  char buffer[4096];
-  while (const size_t got = std::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, got);
-  outcome.status = WEXITSTATUS(pclose(pipe));
-  return outcome;
-}
 
 TEST(CliReplay, PrintsPeaksAndCountsAsJson) {
   const Outcome outcome = plimsoll(fmt::format("replay {} --policy torch --json", kTrace));

@@ -39,6 +39,9 @@ struct OpCase {
 // Reports through GoogleTest.
 void check_op(const OpCase& op_case);
 
+// The message of the ArgumentError that `act` throws; empty when it throws none.
+std::string error_of(const std::function<void()>& act);
+
 // The odd sizes that every op is checked on.
 inline const std::vector<Shape> kOddShapes = {{1}, {3}, {17}, {31}, {257}, {3, 17}, {1, 31}, {2, 3, 5}, {3, 1, 17, 2}};
 

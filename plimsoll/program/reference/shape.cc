@@ -7,15 +7,17 @@ namespace {
 template <class T>
 void transpose(Run<T>& run) {
   const Dims& axes = run.call.dims("axes");
-  const Array<T>& x = run.in(0);
-  Array<T>& y = run.out();
-  for_each_index(y.shape, [&](const Index& index, size_t place) {
+  pull(run.in(0), run.out(), [&](const Index& index) {
     Index from{};
     for (int i = 0; i < axes.rank(); ++i) from[static_cast<size_t>(axes[i].constant())] = index[static_cast<size_t>(i)];
-    const size_t at = place_of(x.shape, from);
-    if (!x.reals.empty()) y.reals[place] = x.reals[at];
-    if (!x.ints.empty()) y.ints[place] = x.ints[at];
+    return from;
   });
+}
+
+template <class T>
+void expand(Run<T>& run) {
+  const int rank = run.out().shape.rank();
+  pull(run.in(0), run.out(), [&](const Index& index) { return broadcast_index(run.shape(0), rank, index); });
 }
 
 }  // namespace
@@ -26,6 +28,7 @@ void register_shape_reference(OpTable& table) {
     run.out().ints = run.ints(0);
   });
   table.reference("transpose", [](auto& run) { transpose(run); });
+  table.reference("expand", [](auto& run) { expand(run); });
 }
 
 }  // namespace plimsoll::program

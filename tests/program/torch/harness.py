@@ -16,11 +16,11 @@ _random = torch.Generator().manual_seed(20)
 
 
 def randn(*shape):
-    return torch.randn(*shape, generator=_random, dtype=torch.float64)
+    return torch.randn(shape, generator=_random, dtype=torch.float64)
 
 
 def uniform(low, high, *shape):
-    return low + (high - low) * torch.rand(*shape, generator=_random, dtype=torch.float64)
+    return low + (high - low) * torch.rand(shape, generator=_random, dtype=torch.float64)
 
 
 def randint(low, high, *shape):
@@ -90,11 +90,16 @@ def run_case(body, function, operands, outputs, gradients, tolerance):
                 zeros if gradient is None else gradient, tolerance)
 
 
-def check(case, body, function, *, outputs=("y",), gradients=True, tolerance=1e-9, **operands):
+def told(case, comparison, *arguments):
+    """Runs one comparison and keeps its failure: every case is told, not only the first."""
     global cases
     cases += 1
     try:
-        run_case(body, function, operands, outputs, gradients, tolerance)
-    except Exception as error:  # every case is told, not only the first
+        comparison(*arguments)
+    except Exception as error:
         failures.append(case)
         print(f"{case}: {error}", file=sys.stderr)
+
+
+def check(case, body, function, *, outputs=("y",), gradients=True, tolerance=1e-9, **operands):
+    told(case, run_case, body, function, operands, outputs, gradients, tolerance)

@@ -1,5 +1,6 @@
 // Evaluates programs for the comparison with PyTorch. Reads one request a line, answers one line:
 //   {"program": text, "inputs": {name: array}, "seeds": {output: array}, "wanted": [names]}
+// and with "train": {"loss": name, "optimizer": name, and numbers of TrainOptions}, makes it a training step first
 //   -> {"outputs": {name: array}, "gradients": {name: array}, "after": {name: array}} or {"error": message}
 // with array = {"dtype": "f64", "shape": [2, 3], "data": [..]}. Gradients are of sum(output * seed); a wanted value
 // that no output depends on is left out.
@@ -10,6 +11,7 @@
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/evaluate.h"
 #include "plimsoll/program/text.h"
+#include "plimsoll/program/train_step.h"
 
 namespace plimsoll::program {
 namespace {
@@ -38,8 +40,24 @@ Value named(const Program& program, const std::string& name) {
   return value;
 }
 
+Program training_step_of(Program model, const Json& train) {
+  TrainOptions options;
+  options.optimizer = try_parse_optimizer(train.at("optimizer").get<std::string>()).value();
+  options.nesterov = train.value("nesterov", options.nesterov);
+  options.weight_decay = train.value("weight_decay", options.weight_decay);
+  options.momentum = train.value("momentum", options.momentum);
+  options.beta1 = train.value("beta1", options.beta1);
+  options.beta2 = train.value("beta2", options.beta2);
+  options.eps = train.value("eps", options.eps);
+  if (train.contains("clip_norm")) options.clip_norm = train.at("clip_norm").get<double>();
+  const Value loss = named(model, train.at("loss").get<std::string>());
+  return training_step(std::move(model), loss, options);
+}
+
 Json answer(const Json& request) {
-  Builder b(parse_program(request.at("program").get<std::string>()));
+  Program asked = parse_program(request.at("program").get<std::string>());
+  if (request.contains("train")) asked = training_step_of(std::move(asked), request.at("train"));
+  Builder b(std::move(asked));
   Arrays<double> given;
   for (const auto& [name, json] : request.at("inputs").items()) given[name] = read_array(json);
   std::vector<Root> roots;

@@ -1,0 +1,246 @@
+#include "plimsoll/plan/estimate.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/verbs.h"
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+#include "plimsoll/models/step.h"
+#include "plimsoll/report/plot.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using program::Program;
+
+constexpr int kPlotColumns = 60;
+constexpr int kPlotRows = 6;
+
+struct Options {
+  std::string model;
+  std::optional<int64_t> batch;
+  std::optional<int64_t> sequence;
+  std::string optimizer = "adam";
+  std::string precision = "f32";
+  std::string mode = "train";
+  bool json = false;
+};
+
+program::Optimizer parse_optimizer(const std::string& text) {
+  const auto optimizer = program::try_parse_optimizer(text);
+  if (!optimizer) {
+    throw ArgumentError(fmt::format("--optimizer is {}, expected sgd, momentum, adam or adamw", quote(text)));
+  }
+  return *optimizer;
+}
+
+bool parse_training(const std::string& mode) {
+  if (mode != "train" && mode != "infer") {
+    throw ArgumentError(fmt::format("--mode is {}, expected train or infer", quote(mode)));
+  }
+  return mode == "train";
+}
+
+models::StepOptions step_options(const Options& options) {
+  models::StepOptions step;
+  step.training = parse_training(options.mode);
+  step.precision = parse_dtype(options.precision);
+  step.train.optimizer = parse_optimizer(options.optimizer);
+  if (options.batch) step.sizes["batch"] = *options.batch;
+  if (options.sequence) step.sizes["sequence"] = *options.sequence;
+  return step;
+}
+
+// Weights that are held twice, for a step that computes in lower precision than it updates.
+struct Masters {
+  int64_t master_bytes = 0;
+  int64_t copy_bytes = 0;
+};
+
+Masters find_masters(const Program& program, DType precision) {
+  Masters found;
+  for (const program::Op& op : program.ops) {
+    const program::Value made = op.outputs[0];
+    const bool is_copy = op.phase == program::Phase::forward && program[made].category == Category::parameter &&
+                         program[made].type.dtype == precision && program[op.inputs[0]].type.dtype != precision;
+    if (!is_copy) continue;
+    found.master_bytes += program[op.inputs[0]].type.spec().bytes();
+    found.copy_bytes += program[made].type.spec().bytes();
+  }
+  return found;
+}
+
+// One run of the verb: what was asked, and what was found.
+struct Report {
+  const models::ModelInfo& model;
+  models::StepOptions asked;
+  program::Bindings sizes;
+  size_t ops;
+  Masters masters;
+  plan::Estimate estimate;
+};
+
+nlohmann::ordered_json category_json(const plan::CategoryBytes& bytes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const Category category : kAllCategories) {
+    json[fmt::format("{}_bytes", name(category))] = bytes[static_cast<size_t>(category)];
+  }
+  return json;
+}
+
+nlohmann::ordered_json largest_json(const std::vector<plan::LiveTensor>& tensors) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const plan::LiveTensor& tensor : tensors) {
+    json.push_back({{"name", tensor.name},
+                    {"category", name(tensor.category)},
+                    {"dtype", name(tensor.spec.dtype)},
+                    {"shape", tensor.spec.shape.dims()},
+                    {"bytes", tensor.bytes}});
+  }
+  return json;
+}
+
+void print_json(const Report& report) {
+  const plan::Estimate& estimate = report.estimate;
+  nlohmann::ordered_json json = {{"model", report.model.name},
+                                 {"sizes", report.sizes},
+                                 {"mode", report.asked.training ? "train" : "infer"},
+                                 {"precision", name(report.asked.precision)}};
+  if (report.asked.training) json["optimizer"] = name(report.asked.train.optimizer);
+  json["ops"] = report.ops;
+  json["peak_bytes"] = estimate.peak_bytes;
+  json["live_peak_bytes"] = estimate.live_peak_bytes;
+  json["optimal"] = estimate.optimal;
+  json["moment"] = {{"op", estimate.moment.op}, {"phase", name(estimate.moment.phase)}, {"what", estimate.moment.what}};
+  json["at_peak"] = category_json(estimate.at_peak);
+  json["total"] = category_json(estimate.total);
+  json["master_weight_bytes"] = report.masters.master_bytes;
+  json["weight_copy_bytes"] = report.masters.copy_bytes;
+  json["largest"] = largest_json(estimate.largest);
+  json["live_bytes"] = estimate.live_bytes;
+  fmt::print("{}\n", json.dump(2));
+}
+
+std::string sizes_text(const program::Bindings& sizes) {
+  std::string text;
+  for (const auto& [symbol, size] : sizes) text += fmt::format(", {} {}", symbol, size);
+  return text;
+}
+
+void print_head(const Report& report) {
+  const std::string mode = report.asked.training ? fmt::format("training with {}", name(report.asked.train.optimizer))
+                                                 : std::string("inference");
+  fmt::print("{}{}, {}, {}: {} ops\n", report.model.name, sizes_text(report.sizes), name(report.asked.precision), mode,
+             report.ops);
+  if (report.masters.copy_bytes > 0) {
+    fmt::print("  weights are kept in f32 for the update ({}) and copied to {} in the step ({})\n",
+               format_bytes(report.masters.master_bytes), name(report.asked.precision),
+               format_bytes(report.masters.copy_bytes));
+  }
+}
+
+void print_peak(const plan::Estimate& estimate, size_t ops) {
+  const auto line = [](std::string_view what, int64_t bytes, std::string_view note) {
+    fmt::print("  {:<5} {:>12}  {:>19} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
+  };
+  line("peak", estimate.peak_bytes,
+       estimate.optimal ? "the arena that holds the step; none smaller would" : "the arena that holds the step");
+  line("live", estimate.live_peak_bytes, "alive at its fullest moment, without padding and gaps");
+  fmt::print("  at    op {} (of 0 to {}), {}: {}\n", estimate.moment.op, ops - 1, name(estimate.moment.phase),
+             estimate.moment.what);
+}
+
+void print_categories(const plan::Estimate& estimate) {
+  fmt::print("\n  {:<16} {:>20}  {:>28}\n", "bytes of", "at the peak", "of all tensors of the step");
+  const auto line = [](std::string_view what, int64_t at_peak, int64_t total) {
+    fmt::print("  {:<16} {:>20}  {:>28}\n", what, format_count(at_peak), format_count(total));
+  };
+  int64_t at_peak = 0;
+  int64_t total = 0;
+  for (const Category category : kAllCategories) {
+    const auto i = static_cast<size_t>(category);
+    if (estimate.total[i] == 0) continue;
+    line(name(category), estimate.at_peak[i], estimate.total[i]);
+    at_peak += estimate.at_peak[i];
+    total += estimate.total[i];
+  }
+  line("together", at_peak, total);
+}
+
+void print_largest(const plan::Estimate& estimate) {
+  fmt::print("\n  largest tensors alive at the peak\n");
+  for (const plan::LiveTensor& tensor : estimate.largest) {
+    fmt::print("  {:>12}  {:<15}  {:<24} {}\n", format_bytes(tensor.bytes), name(tensor.category), tensor.spec.text(),
+               tensor.name);
+  }
+}
+
+// "|forward    |backward": each phase where it begins, unless another's name stands there.
+std::string phase_axis(const plan::Estimate& estimate) {
+  std::string axis(kPlotColumns, ' ');
+  for (const program::Phase phase : {program::Phase::forward, program::Phase::backward, program::Phase::update}) {
+    const auto first = std::find(estimate.phases.begin(), estimate.phases.end(), phase);
+    if (first == estimate.phases.end()) continue;
+    const auto time = static_cast<size_t>(first - estimate.phases.begin());
+    const auto column = static_cast<size_t>(report::column_of(time, estimate.phases.size(), kPlotColumns));
+    const std::string label = fmt::format("|{}", name(phase));
+    const bool is_free = axis.find_first_not_of(' ', column) == axis.npos;
+    if (is_free && column + label.size() <= axis.size()) axis.replace(column, label.size(), label);
+  }
+  return axis.substr(0, axis.find_last_not_of(' ') + 1);
+}
+
+void print_plot(const plan::Estimate& estimate) {
+  fmt::print("\n  live bytes from op to op\n");
+  const std::vector<std::string> lines = report::plot(estimate.live_bytes, kPlotColumns, kPlotRows);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    fmt::print("  {:>10} {}\n",
+               i == 0                  ? format_bytes(estimate.live_peak_bytes)
+               : i + 1 == lines.size() ? "0"
+                                       : "",
+               lines[i]);
+  }
+  const int column =
+      report::column_of(static_cast<size_t>(estimate.moment.op), estimate.live_bytes.size(), kPlotColumns);
+  fmt::print("  {:>10} {}\n", "", phase_axis(estimate));
+  fmt::print("  {:>10} {:>{}}\n", "", "^ peak", column + 6);
+}
+
+void run(const Options& options) {
+  const models::ModelInfo& model = models::find_model(options.model);
+  const models::StepOptions asked = step_options(options);
+  const Program program = models::build_step(model, asked);
+  const Report report{model,
+                      asked,
+                      models::bindings(model, asked.sizes),
+                      program.ops.size(),
+                      find_masters(program, asked.precision),
+                      plan::estimate(program)};
+  if (options.json) return print_json(report);
+  print_head(report);
+  print_peak(report.estimate, report.ops);
+  print_categories(report.estimate);
+  print_largest(report.estimate);
+  print_plot(report.estimate);
+}
+
+}  // namespace
+
+void add_estimate(CLI::App& app, int& /*status*/) {
+  CLI::App* verb = app.add_subcommand("estimate", "What a step of a model will take, before it runs");
+  verb->footer("Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("MODEL", options->model, "A built-in model; `plimsoll models` lists them")->required();
+  verb->add_option("--batch", options->batch, "Samples in a step");
+  verb->add_option("--seq", options->sequence, "Tokens in a sample");
+  verb->add_option("--optimizer", options->optimizer, "sgd momentum adam adamw")->capture_default_str();
+  verb->add_option("--precision", options->precision, "f32 bf16 f16 f64")->capture_default_str();
+  verb->add_option("--mode", options->mode, "train or infer")->capture_default_str();
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,43 @@
+#include "plimsoll/models/init.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "plimsoll/program/random.h"
+
+namespace plimsoll::models {
+namespace {
+
+constexpr std::array<std::string_view, 3> kNames = {"constant", "uniform", "normal"};
+
+// In (0, 1): never 0, whose logarithm is infinite.
+double unit(uint64_t seed, uint64_t stream, uint64_t index) {
+  return (program::random_bits(seed, stream, index) + 0.5) / 4294967296.0;
+}
+
+// Box and Muller's: two uniform numbers to a normal one.
+double standard_normal(uint64_t seed, uint64_t stream, uint64_t index) {
+  const double radius = std::sqrt(-2 * std::log(unit(seed, stream, 2 * index)));
+  return radius * std::cos(2 * std::numbers::pi * unit(seed, stream, 2 * index + 1));
+}
+
+}  // namespace
+
+std::string Init::text() const { return fmt::format("{}({:.6g})", kNames[static_cast<size_t>(kind)], scale); }
+
+Init fan_in(int64_t inputs) { return uniform(1 / std::sqrt(static_cast<double>(inputs))); }
+
+std::vector<double> draw(const Init& init, int64_t count, uint64_t seed, uint64_t stream) {
+  std::vector<double> numbers(static_cast<size_t>(count), init.scale);
+  if (init.kind == Init::Kind::constant) return numbers;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const bool is_normal = init.kind == Init::Kind::normal;
+    numbers[i] *= is_normal ? standard_normal(seed, stream, i) : 2 * unit(seed, stream, i) - 1;
+  }
+  return numbers;
+}
+
+}  // namespace plimsoll::models

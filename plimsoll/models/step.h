@@ -1,0 +1,24 @@
+// From a name in the zoo to the whole step that a run would take: forward alone, or with backward and update, bound to
+// sizes.
+#pragma once
+
+#include "plimsoll/models/zoo/zoo.h"
+#include "plimsoll/program/train_step.h"
+
+namespace plimsoll::models {
+
+struct StepOptions {
+  bool training = true;
+  DType precision = DType::f32;
+  program::TrainOptions train = {};  // no meaning in inference
+  program::Bindings sizes = {};      // in place of the usual ones
+  Size size = Size::full;
+};
+
+// ArgumentError from `bindings`, and for a precision that is not floating.
+program::Program build_step(const ModelInfo& model, const StepOptions& options = {});
+
+// Arithmetic operations of the forward pass for one sample of the usual sizes.
+int64_t forward_flops(const ModelInfo& model);
+
+}  // namespace plimsoll::models

@@ -1,0 +1,98 @@
+#include "plimsoll/models/zoo/zoo.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/models/zoo/families.h"
+
+namespace plimsoll::models {
+namespace {
+
+const std::vector<ModelInfo>& table() {
+  static const std::vector<ModelInfo> models = {
+      {"p11", "reference program: one convolution over 1024x1024 images", build_p11, {{"batch", 256}}},
+      {"p13", "reference program: wide convolutional net, 256 to 1024 channels", build_p13, {{"batch", 32}}},
+      {"p14", "reference program: the slim form of p13", build_p14, {{"batch", 32}}},
+      {"mlp", "multi-layer perceptron, two hidden layers of 512", build_mlp, {{"batch", 64}}},
+      {"lenet", "LeNet-5", build_lenet, {{"batch", 64}}},
+      {"resnet18", "residual network of 18 layers", build_resnet18, {{"batch", 32}}},
+      {"resnet50", "residual network of 50 layers, bottlenecks", build_resnet50, {{"batch", 32}}},
+      {"vgg16", "VGG-16, configuration D", build_vgg16, {{"batch", 32}}},
+      {"mobilenet_v2", "inverted residuals, depthwise convolutions", build_mobilenet_v2, {{"batch", 32}}},
+      {"densenet121", "densely connected convolutional network", build_densenet121, {{"batch", 32}}},
+      {"unet", "U-Net for segmentation, padded convolutions", build_unet, {{"batch", 8}}},
+      {"vit_b_16", "vision transformer, patches of 16x16", build_vit_b_16, {{"batch", 32}}},
+      {"gpt2-nano",
+       "GPT-2 with 3 layers of width 48",
+       build_gpt2_nano,
+       {{"batch", 8}, {"sequence", 256}},
+       {{"sequence", 1024}}},
+      {"gpt2", "GPT-2 small", build_gpt2, {{"batch", 4}, {"sequence", 1024}}, {{"sequence", 1024}}},
+      {"gpt2-medium", "GPT-2 medium", build_gpt2_medium, {{"batch", 4}, {"sequence", 1024}}, {{"sequence", 1024}}},
+      {"gpt2-large", "GPT-2 large", build_gpt2_large, {{"batch", 4}, {"sequence", 1024}}, {{"sequence", 1024}}},
+      {"gpt2-xl", "GPT-2 xl", build_gpt2_xl, {{"batch", 4}, {"sequence", 1024}}, {{"sequence", 1024}}},
+      {"bert_base",
+       "BERT-base with its masked language modelling head",
+       build_bert_base,
+       {{"batch", 8}, {"sequence", 512}},
+       {{"sequence", 512}}},
+  };
+  return models;
+}
+
+// Letters to insert, drop or change on the way from one word to the other.
+size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<size_t> row(to.size() + 1);
+  for (size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= from.size(); ++i) {
+    size_t corner = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= to.size(); ++j) {
+      const size_t change = corner + (from[i - 1] == to[j - 1] ? 0 : 1);
+      corner = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+bool is_similar(std::string_view asked, std::string_view name) {
+  const bool contains = asked.size() >= 3 && (name.find(asked) != name.npos || asked.find(name) != asked.npos);
+  return contains || edit_distance(asked, name) <= std::max<size_t>(1, name.size() / 3);
+}
+
+}  // namespace
+
+std::span<const ModelInfo> all_models() { return table(); }
+
+const ModelInfo& find_model(std::string_view name) {
+  std::vector<std::string_view> similar;
+  for (const ModelInfo& model : table()) {
+    if (model.name == name) return model;
+    if (is_similar(name, model.name)) similar.push_back(model.name);
+  }
+  throw ArgumentError(
+      fmt::format("there is no model {}{}; `plimsoll models` lists all", quote(name),
+                  similar.empty() ? std::string() : fmt::format("; did you mean {}?", fmt::join(similar, ", "))));
+}
+
+program::Bindings bindings(const ModelInfo& model, const program::Bindings& asked) {
+  program::Bindings sizes = model.usual;
+  for (const auto& [symbol, size] : asked) {
+    const auto found = sizes.find(symbol);
+    if (found == sizes.end()) throw ArgumentError(fmt::format("{} has no dimension {}", model.name, quote(symbol)));
+    const auto most = model.most.find(symbol);
+    const int64_t limit = most == model.most.end() ? INT32_MAX : most->second;
+    if (size < 1 || size > limit) {
+      throw ArgumentError(fmt::format("{} {} is out of range: {} takes 1 to {}", symbol, size, model.name, limit));
+    }
+    found->second = size;
+  }
+  return sizes;
+}
+
+}  // namespace plimsoll::models

@@ -1,0 +1,39 @@
+// From a model and its loss to one whole training step: forward, backward and update in one program.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "plimsoll/program/program.h"
+
+namespace plimsoll::program {
+
+enum class Optimizer : uint8_t { sgd, momentum, adam, adamw };
+std::string_view name(Optimizer optimizer);
+std::optional<Optimizer> try_parse_optimizer(std::string_view text);
+
+struct TrainOptions {
+  Optimizer optimizer = Optimizer::adam;
+  double weight_decay = 0;
+  double momentum = 0.9;  // momentum only, as is nesterov
+  bool nesterov = false;
+  double beta1 = 0.9;  // adam and adamw only, as are beta2 and eps
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  std::optional<double> clip_norm = {};  // of all gradients together; they are scaled down to it
+  bool early_updates = true;             // off: all updates stand after the last backward op
+};
+
+// Appends the gradients of all floating parameters and their updates. New values: the input `optimizer.rate`, f32[]
+// (the learning rate); for adam and adamw the counter `optimizer.step`, i64[], zero before the first step; for
+// parameter w the state `optimizer.w.velocity`, or `.mean` and `.square`, of its type and zero at first. The loss is an
+// output.
+//
+// A parameter is updated right after the op that completes its gradient, or the last that reads the parameter if that
+// is later, so that the gradient's memory is free at once. Clipping must know all gradients before the first update.
+//
+// Parameters that the loss does not depend on stay as they are. ArgumentError when it depends on none, and from
+// gradients().
+Program training_step(Program model, Value loss, const TrainOptions& options = {});
+
+}  // namespace plimsoll::program

@@ -1,0 +1,22 @@
+// Runs the built binary as a user would.
+#pragma once
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <string>
+
+struct Outcome {
+  int status = -1;
+  std::string output;  // stdout and stderr together
+};
+
+inline Outcome plimsoll(const std::string& arguments) {
+  Outcome outcome;
+  std::FILE* pipe = popen(fmt::format("{} {} 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");
+  char buffer[4096];
+  while (const size_t got = std::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, got);
+  outcome.status = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
