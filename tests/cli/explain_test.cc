@@ -1,26 +1,23 @@
 #include <gtest/gtest.h>
 
-#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
-#include "plimsoll/base/file.h"
+#include "tests/cli/run.h"
 
 namespace {
 
 const std::string kData = PLIMSOLL_SOURCE_DIR "/tests/data/oom/";
 
-struct Outcome {
-  int status = -1;
-  std::string output;  // stdout and stderr together
-};
+Outcome explain(const std::string& arguments) { return plimsoll("explain " + arguments); }
 
-Outcome explain(const std::string& arguments) {
-  Outcome outcome;
-  std::FILE* pipe = popen(fmt::format("{} explain {} 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");
-  char buffer[4096];
-  while (const size_t got = std::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, got);
-  outcome.status = WEXITSTATUS(pclose(pipe));
-  return outcome;
+void write(const std::string& path, std::string_view text) { std::ofstream(path) << text; }
+
+std::string read(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
 }
 
 TEST(CliExplain, AFindingExitsWithOneAndAHealthyRunWithZero) {
@@ -44,7 +41,7 @@ TEST(CliExplain, ReadsStandardInput) {
 
 TEST(CliExplain, FindingNothingIsNoError) {
   const std::string path = testing::TempDir() + "quiet.log";
-  plimsoll::write_file(path, "step 1\nstep 2\n");
+  write(path, "step 1\nstep 2\n");
   const Outcome outcome = explain(path);
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.output.find("found nothing in 14 bytes; looked for"), std::string::npos) << outcome.output;
@@ -52,14 +49,14 @@ TEST(CliExplain, FindingNothingIsNoError) {
 
 TEST(CliExplain, BadInputExitsWithTwo) {
   const std::string path = testing::TempDir() + "evil.pickle";
-  plimsoll::write_file(path,
-                       "\x80\x02"
-                       "cos\nsystem\n.");
+  write(path,
+        "\x80\x02"
+        "cos\nsystem\n.");
   const Outcome evil = explain(path);
   EXPECT_EQ(evil.status, 2);
   EXPECT_NE(evil.output.find("at byte 2: found the opcode GLOBAL"), std::string::npos) << evil.output;
   EXPECT_EQ(explain("/no/such/file").status, 2);
-  plimsoll::write_file(path, "");
+  write(path, "");
   EXPECT_EQ(explain(path).status, 2);
   EXPECT_EQ(explain(kData + "jax_oom.txt --chrome-trace " + path).status, 2);
 }
@@ -68,8 +65,8 @@ TEST(CliExplain, WritesThePageAndTheTrace) {
   const std::string page = testing::TempDir() + "leak.html";
   const std::string trace = testing::TempDir() + "leak.json";
   explain(fmt::format("{}leak.pickle.gz --html {} --chrome-trace {}", kData, page, trace));
-  EXPECT_TRUE(plimsoll::read_file(page).starts_with("<!doctype html>"));
-  EXPECT_FALSE(nlohmann::json::parse(plimsoll::read_file(trace))["traceEvents"].empty());
+  EXPECT_TRUE(read(page).starts_with("<!doctype html>"));
+  EXPECT_FALSE(nlohmann::json::parse(read(trace))["traceEvents"].empty());
 }
 
 }  // namespace
