@@ -26,7 +26,7 @@ constexpr std::array kWays = {
     Way{Strategy::lowest, "WAC", 2},         Way{Strategy::lowest, "CAW", 2},
     Way{Strategy::lowest_tight, "LBC", 2},   Way{Strategy::fewest_choices, "AWC", 2},
 };
-constexpr std::array kHintedWays = {Way{Strategy::lowest, "HWA", 4}, Way{Strategy::fewest_choices, "HWA", 4}};
+constexpr std::array kHintedWays = {Way{Strategy::by_rank, "HWA", 8}, Way{Strategy::fewest_choices, "HWA", 8}};
 constexpr int64_t kCycle = kWays.size();
 
 constexpr double kGrowth = 1.25;  // of the nodes, each time round

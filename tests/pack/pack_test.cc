@@ -117,7 +117,7 @@ TEST(Pack, FindsPlantedPerfectPackings) {
   std::mt19937_64 random(7);
   for (const int64_t count : {50, 100, 200, 500}) {
     const Buffers buffers = planted(random, count, count / 2, 1024);
-    const auto packing = pack(buffers, {.capacity = 1024});
+    const auto packing = pack(buffers, {.capacity = 1024, .time_limit_s = 600, .node_limit = 1'000'000});
     ASSERT_TRUE(packing) << count << ": " << packing.why();
     EXPECT_TRUE(packing->optimal);
     EXPECT_EQ(find_fault(buffers, packing->offsets, 1024), std::nullopt);
@@ -136,7 +136,7 @@ TEST(Pack, IsTheSameForOneSeedAndThreadCount) {
 TEST(Pack, PacksTrainingStepsWithinOnePercent) {
   std::mt19937_64 random(9);
   const Buffers buffers = training_step(random, 100);
-  const auto packing = pack(buffers, {.time_limit_s = 1});
+  const auto packing = pack(buffers, {.time_limit_s = 600, .node_limit = 2000});
   EXPECT_EQ(find_fault(buffers, packing->offsets, packing->peak_bytes), std::nullopt);
   EXPECT_LE(static_cast<double>(packing->peak_bytes), 1.01 * static_cast<double>(packing->lower_bound_bytes));
 }

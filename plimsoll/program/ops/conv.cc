@@ -97,7 +97,7 @@ void differentiate_bias(Gradient& g) {
   if (g.arity() > 2 && g.wants(2)) g.set(2, channel_sum(g.b, g.of_output()));
 }
 
-// The gradient of w comes first: it may be the last to read x, whose memory is then free when that of x is made.
+// The gradient of the weights first: it is the last to read x, which is then free before dx is made.
 void differentiate_conv(Gradient& g) {
   const Value dy = g.of_output();
   const Value x = g.input(0);
