@@ -154,7 +154,7 @@ std::string error_of(const std::function<void()>& act) {
 
 TEST(ZooErrors, SuggestModelsOfSimilarNames) {
   EXPECT_EQ(error_of([] { find_model("resnet51"); }),
-            "there is no model 'resnet51'; did you mean resnet18, resnet50?; `plimsoll models` lists all");
+            "there is no model 'resnet51'; did you mean resnet18, resnet50? `plimsoll models` lists all");
   EXPECT_EQ(error_of([] { find_model("zebra"); }), "there is no model 'zebra'; `plimsoll models` lists all");
 }
 
