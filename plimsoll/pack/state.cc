@@ -129,7 +129,8 @@ bool State::pass_over(int32_t buffer) {
   if (instance_.fixed_offset(buffer) >= 0) return false;
   const int64_t support = lowest_support(buffer);
   if (support == INT64_MAX) return false;
-  return raise_lowest(buffer, inference_.support ? support : resting_[buffer] + 1) && propagate();
+  const int64_t higher = resting_[buffer] + 1;
+  return raise_lowest(buffer, inference_.support ? std::max(support, higher) : higher) && propagate();
 }
 
 void State::undo(size_t mark) {
