@@ -7,6 +7,7 @@ namespace plimsoll::pack {
 namespace {
 
 constexpr int64_t kNodesPerBuffer = 4;
+constexpr int32_t kMargins[] = {1, 4, 16};  // sections around what collides
 
 class Repair {
  public:
@@ -20,9 +21,9 @@ class Repair {
   }
 
   Placement run(const Inference& inference, const Limits& limits) const {
-    for (int32_t margin = 1;; margin *= 2) {
+    for (const int32_t margin : kMargins) {
       Instance window = instance_;
-      if (!fix_beyond(margin, window)) return {};  // the window is everything: no repair, but a search from nothing
+      if (!fix_beyond(margin, window)) break;  // the window is everything: no repair, but a search from nothing
       Search search(window, inference);
       for (const Strategy strategy : {Strategy::by_rank, Strategy::fewest_choices, Strategy::lowest}) {
         Limits part = limits;
@@ -32,6 +33,7 @@ class Repair {
         if (verdict == Verdict::found) return finished(search.offsets());
       }
     }
+    return {};
   }
 
  private:
