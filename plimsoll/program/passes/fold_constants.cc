@@ -126,12 +126,10 @@ class Folding {
     if (name == "sub") return become(op, "affine", {x}, {{"scale", -1.0}, {"shift", c}});
   }
 
+  // The inverse of a power of two is exact; that of other numbers would round twice.
   void fold_divisor(Op& op, Value x, double c) {
     int exponent = 0;
-    if (std::abs(std::frexp(c, &exponent)) == 0.5) return become(op, "affine", {x}, {{"scale", 1 / c}});
-    if (c >= 1 && c < kExactIntegers && c == std::floor(c)) {
-      become(op, "affine", {x}, {{"divisor", static_cast<int64_t>(c)}});
-    }
+    if (std::abs(std::frexp(c, &exponent)) == 0.5) become(op, "affine", {x}, {{"scale", 1 / c}});
   }
 
   bool keeps_type(const Op& op, Value x) const { return program_[x].type == program_[op.outputs[0]].type; }
