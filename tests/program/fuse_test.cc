@@ -165,9 +165,10 @@ TEST(FuseEpilogues, ReadsAndRejectsItsOpsAsText) {
   EXPECT_EQ(error("%y = linear_epilogue(%x, %w) {relu=true}"), "no error");
   EXPECT_EQ(error("%y = linear_epilogue(%x, %w) {residual=true}"),
             "p:3:6: linear_epilogue %y: x is f32[3,4], w is f32[5,4]; with residual=true the last operand is added");
-  EXPECT_EQ(error("%y = linear_epilogue(%x, %w, %x) {residual=true}"),
-            "p:3:6: linear_epilogue %y: x is f32[3,4], w is f32[5,4], bias is f32[3,4]; the residual, the last operand, "
-            "must broadcast to the result, f32[3,5]");
+  EXPECT_EQ(
+      error("%y = linear_epilogue(%x, %w, %x) {residual=true}"),
+      "p:3:6: linear_epilogue %y: x is f32[3,4], w is f32[5,4], bias is f32[3,4]; the residual, the last operand, "
+      "must broadcast to the result, f32[3,5]");
 }
 
 }  // namespace

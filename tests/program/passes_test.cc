@@ -64,8 +64,9 @@ class PassesOnZoo : public testing::TestWithParam<std::string_view> {
  protected:
   const models::ModelInfo& model() const { return models::find_model(GetParam()); }
 
-  Program small_step(bool training) const {
-    models::StepOptions options = {.training = training, .sizes = {{"batch", 3}}, .size = models::Size::small};
+  Program small_step(bool training, DType precision = DType::f32) const {
+    models::StepOptions options = {
+        .training = training, .precision = precision, .sizes = {{"batch", 3}}, .size = models::Size::small};
     if (model().usual.contains("sequence")) options.sizes["sequence"] = 5;
     return models::build_step(model(), options);
   }
@@ -93,6 +94,10 @@ TEST_P(PassesOnZoo, KeepValuesAndPeak) {
       check_pass(step, pass.pass, pass.tolerance);
     }
   }
+}
+
+TEST_P(PassesOnZoo, KeepValuesAndPeakWithWeightsThatAreCast) {
+  check_pass(small_step(true, DType::bf16), optimize, kRounding);
 }
 
 TEST_P(PassesOnZoo, NeverRaiseThePeakOfTheFullModel) {

@@ -8,6 +8,7 @@
 #include "plimsoll/program/passes/refuse_attention.h"
 #include "plimsoll/program/passes/refuse_norms.h"
 #include "plimsoll/program/text.h"
+#include "plimsoll/program/train_step.h"
 
 namespace plimsoll::program {
 namespace {
@@ -208,8 +209,7 @@ input %mask: f32[5,7]
 %y = matmul(%p, %v)
 output %y)",
              refuse_attention,
-             std::string(kHeads) +
-                 "input %mask: f32[5,7]\n%y = attention(%q, %k, %v, %mask) {scale=0.125}\noutput %y",
+             std::string(kHeads) + "input %mask: f32[5,7]\n%y = attention(%q, %k, %v, %mask) {scale=0.125}\noutput %y",
              kRounding);
 }
 
@@ -258,6 +258,60 @@ input %v: f32[2,3,2,6]
 %y = matmul(%p, %v)
 output %y)";
   check_pass(stays, refuse_attention, stays);
+}
+
+// A block of a transformer in parts: layer norm, attention over heads of 4, a GELU.
+constexpr const char* kBlock = R"(
+input %x: f32[batch,sequence,8]
+parameter %ln: f32[8]
+parameter %wqkv: f32[24,8]
+parameter %bqkv: f32[24]
+parameter %wo: f32[8,8]
+%m = mean(%x) {axes=[-1], keepdims=true}
+%d = sub(%x, %m)
+%sq = square(%d)
+%v = mean(%sq) {axes=[-1], keepdims=true}
+%ve = affine(%v) {shift=1e-05}
+%r = sqrt(%ve)
+%n = div(%d, %r)
+%normal = mul(%n, %ln)
+%qkv = matmul(%normal, %wqkv) {transpose_b=true}
+%biased = add(%qkv, %bqkv)
+%parts = reshape(%biased) {shape=[batch,sequence,6,4]}
+%heads = transpose(%parts) {axes=[0,2,1,3]}
+%q, %k, %value = split(%heads) {axis=1, sizes=[2,2,2]}
+%s = matmul(%q, %k) {transpose_b=true}
+%scaled = affine(%s) {scale=0.5}
+%p = softmax(%scaled)
+%seen = matmul(%p, %value)
+%rows = transpose(%seen) {axes=[0,2,1,3]}
+%joined = reshape(%rows) {shape=[batch,sequence,8]}
+%o = linear(%joined, %wo)
+%a = affine(%o) {scale=0.70710678118654752}
+%e = erf(%a)
+%g = affine(%e) {scale=0.5, shift=0.5}
+%y = mul(%o, %g)
+%loss = mean(%y)
+output %loss)";
+
+TEST(Simplify, PutsABlockOfATransformerTogether) {
+  const Program block = bind(parse_program(kBlock), {{"batch", 2}, {"sequence", 9}});
+  const Program after = check_pass(block, simplify, kRounding);
+  std::string names;
+  for (const Op& op : after.ops) names += op.def->name + " ";
+  EXPECT_EQ(names, "layer_norm linear reshape transpose split attention transpose reshape linear gelu mean ");
+}
+
+TEST(Simplify, BeforeAutodiffLeavesLessToKeepForTheBackwardPass) {
+  const auto step = [](Program model) {
+    const Value loss = model.find("loss");
+    const Program whole = training_step(std::move(model), loss, {.optimizer = Optimizer::sgd});
+    return bind(whole, {{"batch", 2}, {"sequence", 65}});
+  };
+  const Program parts = step(parse_program(kBlock));
+  const Program single = check_pass(
+      parts, [&](const Program&) { return step(simplify(parse_program(kBlock))); }, 1e-10);
+  EXPECT_LT(2 * peak_bytes(single), peak_bytes(parts));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class Numbering {
 
   void run() {
     for (size_t place = 0; place < program_.ops.size(); ++place) visit(static_cast<int32_t>(place));
-    for (ValueInfo& value : program_.values) value.storage = replaced(value.storage);
+    move_storages(program_, same_as_);
   }
 
  private:

@@ -56,4 +56,13 @@ bool is_view(const Program& program, const Op& op) {
                      [&](Value output) { return output && program[output].view.has_value(); });
 }
 
+void move_storages(Program& program, const std::vector<Value>& same_as) {
+  for (ValueInfo& value : program.values) {
+    const Value owner = same_as[static_cast<size_t>(value.storage.index)];
+    if (!owner) continue;
+    value.storage = program[owner].storage;
+    value.category = program[owner].category;
+  }
+}
+
 }  // namespace plimsoll::program

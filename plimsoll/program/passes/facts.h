@@ -48,4 +48,8 @@ const Attribute& attribute(const Op& op, std::string_view name);
 // Whether the op only shows its operand in another way: no memory, no work.
 bool is_view(const Program& program, const Op& op);
 
+// For values that others now stand for (`same_as`, by value; nothing: itself): what lived in their storages lives in
+// those of their replacements.
+void move_storages(Program& program, const std::vector<Value>& same_as);
+
 }  // namespace plimsoll::program

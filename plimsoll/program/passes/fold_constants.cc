@@ -80,9 +80,7 @@ class Folding {
       if (!fold_all(op)) fold_operand(op);
       skip_if_nothing(op);
     }
-    for (ValueInfo& value : program_.values) {
-      if (const Value owner = same_as_[at(value.storage)]) value.storage = owner;
-    }
+    move_storages(program_, same_as_);
   }
 
  private:
@@ -141,7 +139,8 @@ class Folding {
     const Value y = op.outputs[0];
     const bool whole = program_[x].storage == x && program_[y].storage == y;
     const bool fixed = !facts_.is_overwritten(x) && !facts_.is_overwritten(y);
-    if (whole && fixed && !facts_.is_output(y)) same_as_[at(y)] = x;
+    const bool plain = program_[y].category == Category::activation || program_[y].category == program_[x].category;
+    if (whole && fixed && plain && !facts_.is_output(y)) same_as_[at(y)] = x;
   }
 
   static bool changes_nothing(const Op& op) {

@@ -25,9 +25,7 @@ class Folding {
 
   void run() {
     for (Op& op : program_.ops) visit(op);
-    for (ValueInfo& value : program_.values) {
-      if (const Value owner = same_as_[at(value.storage)]) value.storage = owner;
-    }
+    move_storages(program_, same_as_);
   }
 
  private:
