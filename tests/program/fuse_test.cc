@@ -1,7 +1,7 @@
 // Biases, residual additions and ReLUs taken into the products before them.
 #include <gtest/gtest.h>
 
-#include "error_of.h"
+#include "op_check.h"
 #include "pass_check.h"
 #include "plimsoll/program/passes/fuse_bias.h"
 #include "plimsoll/program/passes/fuse_epilogues.h"

@@ -1,7 +1,7 @@
 #include "plimsoll/program/ops/epilogue.h"
 
 #include "plimsoll/program/evaluate.h"
-#include "plimsoll/program/reference/broadcast.h"
+#include "plimsoll/program/reference/index.h"
 
 namespace plimsoll::program {
 namespace {
@@ -14,7 +14,7 @@ void add_residual(Run<T>& run) {
   const Array<T>& residual = *run.inputs.back();
   auto& y = run.out();
   for_each_index(y.shape, [&](const Index& index, size_t place) {
-    y.reals[place] += residual.reals[broadcast_place(residual.shape, y.shape, index)];
+    y.reals[place] += residual.reals[place_of(residual.shape, broadcast_index(residual.shape, y.shape.rank(), index))];
   });
 }
 
