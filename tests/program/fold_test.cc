@@ -94,6 +94,28 @@ output %z)";
   check_pass(shared, fold_views, shared);
 }
 
+TEST(FoldViews, ACopyThatOthersComeToReadIsNotMadeTwice) {
+  check_pass(R"(
+input %x: f32[3,4]
+%t = transpose(%x) {axes=[1,0]}
+%copy = reshape(%t) {shape=[12]}
+%same = identity(%copy)
+%b = reshape(%copy) {shape=[2,6]}
+%y = exp(%b)
+%z = neg(%same)
+output %y
+output %z)",
+             fold_views, R"(
+input %x: f32[3,4]
+%t = transpose(%x) {axes=[1,0]}
+%copy = reshape(%t) {shape=[12]}
+%b = reshape(%copy) {shape=[2,6]}
+%y = exp(%b)
+%z = neg(%copy)
+output %y
+output %z)");
+}
+
 TEST(FoldConstants, OpsOfConstantsAreConstants) {
   check_pass(R"(
 input %x: f32[3]

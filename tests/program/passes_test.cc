@@ -43,7 +43,7 @@ const std::vector<NamedPass> kPasses = {{"eliminate_dead_code", eliminate_dead_c
 
 TEST(Passes, KeepValuesAndPeakOfRandomPrograms) {
   std::map<std::string, int> changed;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
     for (const bool training : {false, true}) {
       const Program program = random_program(seed, training);
       for (const NamedPass& pass : kPasses) {

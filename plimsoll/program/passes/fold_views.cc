@@ -73,7 +73,7 @@ class Folding {
   void copy_at_once(Op& inner, Op& outer, const Op& both) {
     const Value copy = inner.outputs[0];
     const Value shown = outer.outputs[0];
-    if (facts_.readers(copy) != 1 || facts_.is_overwritten(copy)) return;
+    if (readers_now(copy) != 1 || facts_.is_output(copy) || facts_.is_overwritten(copy)) return;
     if (both.def->view_of(*OpCall(program_, both), layout(program_[both.inputs[0]]), 0)) return;
     if (layout(program_[shown]) != Layout{0, row_major(program_[shown].type.shape)}) return;
     const Phase phase = inner.phase;
@@ -87,6 +87,14 @@ class Folding {
     }
     program_[shown].view.reset();
     program_[copy].view = Layout{0, row_major(program_[copy].type.shape)};
+  }
+
+  // Facts are of the program as it was; folding has given some values more readers, and will where one stands for
+  // others.
+  int64_t readers_now(Value value) const {
+    int64_t readers = std::count(same_as_.begin(), same_as_.end(), value);
+    for (const Op& op : program_.ops) readers += std::count(op.inputs.begin(), op.inputs.end(), value);
+    return readers;
   }
 
   static size_t at(Value value) { return static_cast<size_t>(value.index); }
