@@ -96,7 +96,7 @@ class EndlessLog : public explain::ByteSource {
 };
 
 void row(const char* what, double ours, double peer, double goal, const char* unit) {
-  fmt::print("{:<44} {:>9.2f} {:>9.2f}  {:>8.2f} {:<6} {}\n", what, ours, peer, goal, unit, "");
+  fmt::print("{:<44} {:>9.2f} {:>9.2f}  {:>8.2f} {}\n", what, ours, peer, goal, unit);
 }
 
 }  // namespace

@@ -110,6 +110,25 @@ class Window {
   bool finished_ = false;
 };
 
+// A stack whose push is a few instructions: std::vector's is a call.
+class ValueStack {
+ public:
+  size_t size() const { return size_; }
+  void push(PickleValue value) {
+    if (size_ == values_.size()) grow();
+    values_[size_++] = value;
+  }
+  void drop(size_t count) { size_ -= count; }
+  PickleValue top(size_t depth) const { return values_[size_ - depth]; }
+  std::span<const PickleValue> last(size_t count) const { return {values_.data() + size_ - count, count}; }
+
+ private:
+  [[gnu::noinline]] void grow() { values_.resize(std::max<size_t>(1024, 2 * size_)); }
+
+  std::vector<PickleValue> values_;
+  size_t size_ = 0;
+};
+
 // The stack machine that a pickle is a program for.
 class Machine {
  public:
@@ -121,7 +140,7 @@ class Machine {
     while (step()) {
     }
     if (stack_.size() != 1 || !marks_.empty()) fail("the pickle stops with an unfinished value");
-    return stack_.back();
+    return stack_.top(1);
   }
 
  private:
@@ -135,9 +154,8 @@ class Machine {
 
   // Executes one opcode; false at STOP.
   bool step() {
-    const char* operand = window_.need() + 1;
+    const auto code = static_cast<uint8_t>(*window_.need());
     if (window_.at_end()) fail("the pickle is cut short: no STOP opcode");
-    const auto code = static_cast<uint8_t>(operand[-1]);
     at_ = window_.offset();
     window_.skip(1);
     switch (code) {
@@ -153,8 +171,7 @@ class Machine {
         get_run();
         break;
       case 'h':
-        window_.skip(1);
-        get(static_cast<uint8_t>(*operand));
+        get_short_run();
         break;
       case 0x94:
         put(memo_.size());
@@ -268,7 +285,7 @@ class Machine {
     if (version < 2 || version > 5) fail(fmt::format("found pickle protocol {}, expected 2 to 5", version));
   }
 
-  void push(PickleValue value) { stack_.push_back(value); }
+  void push(PickleValue value) { stack_.push(value); }
   void push_integer(int64_t value) { push({PickleKind::integer, value}); }
 
   void push_long(size_t size) {
@@ -310,7 +327,13 @@ class Machine {
     push(memo_[index]);
   }
 
-  // A stack of frames is a long run of LONG_BINGET, and most of a snapshot is such stacks.
+  // A stack of frames is a long run of BINGET or LONG_BINGET, and most of a snapshot is such stacks.
+  void get_short_run() {
+    do {
+      get(static_cast<uint8_t>(fixed(1)[0]));
+    } while (window_.skip_if('h'));
+  }
+
   void get_run() {
     do {
       get(load<uint32_t>(fixed(4)));
@@ -329,7 +352,7 @@ class Machine {
 
   PickleValue top(size_t depth) {
     if (available() < depth) fail("an opcode needs a value that is not there");
-    return stack_[stack_.size() - depth];
+    return stack_.top(depth);
   }
 
   size_t since_mark() {
@@ -341,12 +364,12 @@ class Machine {
 
   void drop(size_t count) {
     if (available() < count) fail("an opcode needs a value that is not there");
-    stack_.resize(stack_.size() - count);
+    stack_.drop(count);
   }
 
   std::span<const PickleValue> last(size_t count) {
     if (available() < count) fail("an opcode needs a value that is not there");
-    return {stack_.data() + stack_.size() - count, count};
+    return stack_.last(count);
   }
 
   // Moves the last `count` values into the container below them.
@@ -394,7 +417,7 @@ class Machine {
   std::string source_name_;
   PickleHeap& heap_;
   PickleReducer* reducer_;
-  std::vector<PickleValue> stack_;
+  ValueStack stack_;
   std::vector<uint32_t> marks_;
   std::vector<PickleValue> memo_;
   int64_t at_ = 0;  // of the opcode under way

@@ -82,10 +82,12 @@ class Reducer : public PickleReducer {
       const auto known = stacks_.frames(static_cast<uint32_t>(*existing >> 2));
       scratch_.assign(known.begin(), known.end());
     }
+    size_t count = scratch_.size();
+    scratch_.resize(count + items.size());
     for (const PickleValue item : items) {
       const auto object = heap_.object(item);
       if (!object || type_of(*object) != Object::frame) return std::nullopt;
-      scratch_.push_back(static_cast<uint32_t>(*object >> 2));
+      scratch_[count++] = static_cast<uint32_t>(*object >> 2);
     }
     return encode(Object::stack, stacks_.intern(scratch_));
   }
