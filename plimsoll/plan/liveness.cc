@@ -35,6 +35,9 @@ class Analysis {
     give_buffers();
     std::sort(found_.storages.begin(), found_.storages.end(),
               [](const Storage& a, const Storage& b) { return a.owner.index < b.owner.index; });
+    for (size_t op = 0; op < options.scratch_bytes.size(); ++op) {
+      if (options.scratch_bytes[op] > 0) add_scratch(static_cast<int32_t>(op), options.scratch_bytes[op]);
+    }
     return std::move(found_);
   }
 
@@ -120,6 +123,11 @@ class Analysis {
         found_.buffers[static_cast<size_t>(storage.buffer)].end = storage.end;
       }
     }
+  }
+
+  void add_scratch(int32_t time, int64_t bytes) {
+    found_.storages.push_back({{}, bytes, time, time + 1, static_cast<int32_t>(found_.buffers.size())});
+    found_.buffers.push_back({bytes, time, time + 1, false});
   }
 
   const Program& program_;
