@@ -55,7 +55,7 @@ void print_json(const TrainOptions& options, const StartedSession& started, cons
                                  {"precision", options.step.precision},
                                  {"threads", started.threads},
                                  {"predicted_peak_bytes", started.predicted_peak_bytes},
-                                 {"measured_peak_bytes", started.session->executor().arena_bytes()},
+                                 {"arena_bytes", started.session->executor().arena_bytes()},
                                  {"process_peak_bytes", process_peak_bytes()},
                                  {"median_step_s", median_seconds(records)}};
   for (const StepRecord& record : records) {
