@@ -93,6 +93,22 @@ TEST_P(ZooRun, GivesTheSameBitsTwice) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+// oneDNN makes a list of arguments in each call, on the heap, and gives it back: its own, and the same in every step.
+TEST_P(ZooRun, AllocatesNothingThatLaterStepsDoNot) {
+  const models::Step step = this->step(program::Optimizer::adam);
+  run::Session session(step.program, {}, machine_budget());
+  load(session.executor(), start_values(step));
+  const auto allocations_of_a_step = [&] {
+    const int64_t before = allocation_count();
+    session.executor().step();
+    return allocation_count() - before;
+  };
+  allocations_of_a_step();
+  const int64_t second = allocations_of_a_step();
+  EXPECT_EQ(allocations_of_a_step(), second);
+  RecordProperty("allocations", static_cast<int>(second));
+}
+
 TEST(Executor, AllocatesNothingInAStepOfOurKernels) {
   const Program program = program::parse_program(
       "input %x: f32[300,50]\ninput %t: i64[300]\ninput %g: f32[50]\n"
