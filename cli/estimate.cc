@@ -134,7 +134,7 @@ void print_peak(const plan::Estimate& estimate, size_t ops) {
   line("peak", estimate.peak_bytes,
        estimate.optimal ? "the arena that holds the step; none smaller would" : "the arena that holds the step");
   line("live", estimate.live_peak_bytes, "alive at its fullest moment, without padding and gaps");
-  fmt::print("  at    op {} of {}, {}: {}\n", estimate.moment.op, ops, name(estimate.moment.phase),
+  fmt::print("  at    op {} (of 0 to {}), {}: {}\n", estimate.moment.op, ops - 1, name(estimate.moment.phase),
              estimate.moment.what);
 }
 
@@ -163,16 +163,17 @@ void print_largest(const plan::Estimate& estimate) {
   }
 }
 
-// "forward    backward   ": each phase where it begins.
+// "|forward    |backward": each phase where it begins, unless another's name stands there.
 std::string phase_axis(const plan::Estimate& estimate) {
   std::string axis(kPlotColumns, ' ');
-  for (const program::Phase phase : {program::Phase::update, program::Phase::backward, program::Phase::forward}) {
+  for (const program::Phase phase : {program::Phase::forward, program::Phase::backward, program::Phase::update}) {
     const auto first = std::find(estimate.phases.begin(), estimate.phases.end(), phase);
     if (first == estimate.phases.end()) continue;
     const auto time = static_cast<size_t>(first - estimate.phases.begin());
     const auto column = static_cast<size_t>(report::column_of(time, estimate.phases.size(), kPlotColumns));
-    const std::string label = fmt::format("|{} ", name(phase));
-    axis.replace(column, label.size(), label);
+    const std::string label = fmt::format("|{}", name(phase));
+    const bool is_free = axis.find_first_not_of(' ', column) == axis.npos;
+    if (is_free && column + label.size() <= axis.size()) axis.replace(column, label.size(), label);
   }
   return axis.substr(0, axis.find_last_not_of(' ') + 1);
 }

@@ -44,7 +44,7 @@ std::string sizes_text(const program::Bindings& sizes) {
 
 void print_table(const std::vector<Row>& rows) {
   fmt::print("{:<13} {:>13} {:>13}  {:<24} {:<25} {}\n", "model", "parameters", "GFLOP/sample", "input", "usual sizes",
-             "");
+             "what it is");
   for (const Row& row : rows) {
     fmt::print("{:<13} {:>13} {:>13.3f}  {:<24} {:<25} {}\n", row.model.name, format_count(row.parameters),
                static_cast<double>(row.flops) / 1e9, row.input, sizes_text(row.model.usual), row.model.description);

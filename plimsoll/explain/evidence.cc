@@ -113,7 +113,10 @@ Culprit make_culprit(const StackTable& stacks, const Lifetime& lifetime) {
   culprit.stack = stack_text(stacks, lifetime.stack);
   culprit.category = lifetime.category;
   if (lifetime.stack == 0) {
-    culprit.place = lifetime.begin < 0 ? "(older than the recording)" : "(no stack: the autograd engine's threads)";
+    const bool autograd = lifetime.category == Category::activation || lifetime.category == Category::gradient;
+    culprit.place = lifetime.begin < 0 ? "(older than the recording)"
+                    : autograd         ? "(no stack: the autograd engine's threads)"
+                                       : "(no stack recorded)";
     return culprit;
   }
   culprit.place = user_frame(stacks, lifetime.stack);
@@ -221,8 +224,8 @@ std::optional<RepeatedBlocks> find_repeated_blocks(const StackTable& stacks, con
     if (repeats && lifetime.alive_at(event)) blocks.bytes += lifetime.bytes;
   }
   for (const uint32_t frame : common) {
-    if (contains(stacks.file(frame), "torch/") || stacks.name(frame) == "wrapper") continue;
-    blocks.place = frame_text(stacks, frame);
+    if (contains(stacks.file(frame), "torch/")) continue;
+    if (blocks.place.empty() || stacks.name(frame) == "forward") blocks.place = frame_text(stacks, frame);
     blocks.transformers = blocks.transformers || contains(stacks.file(frame), "transformers/");
   }
   return blocks;

@@ -6,12 +6,36 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/explain/causes.h"
+#include "plimsoll/explain/compare.h"
+#include "plimsoll/explain/counterfactual.h"
+#include "plimsoll/trace/binary.h"
+#include "plimsoll/trace/file.h"
 
 namespace plimsoll::explain {
 namespace {
 
 bool looks_like_pickle(std::string_view head) {
   return head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
+
+// Traces are binary, or CSV with these columns.
+bool looks_like_trace(std::string_view head) {
+  const std::string_view line = head.substr(0, head.find('\n'));
+  const auto has = [&](std::string_view column) { return line.find(column) != std::string_view::npos; };
+  return trace::is_binary(head) || (has("event") && has("id") && has("bytes") && has("stream") && has(","));
+}
+
+std::string read_all(ByteSource& source) {
+  std::string bytes;
+  size_t got = 0;
+  do {
+    constexpr size_t kStep = 1 << 20;
+    const size_t size = bytes.size();
+    bytes.resize(size + kStep);
+    got = source.read(bytes.data() + size, kStep);
+    bytes.resize(size + got);
+  } while (got > 0);
+  return bytes;
 }
 
 const MemorySummary* summary_for(const Failure& failure, const LogFindings& log) {
@@ -45,7 +69,11 @@ void explain_log(const LogFindings& log, Explanation& explanation) {
 void explain_snapshot(const Snapshot& snapshot, Explanation& explanation) {
   const auto roles = stack_roles(snapshot.stacks);
   for (const DeviceState& device : snapshot.devices) {
-    explanation.diagnoses.push_back(diagnose(snapshot, device, make_timeline(snapshot, device, roles)));
+    const Timeline timeline = make_timeline(snapshot, device, roles);
+    explanation.diagnoses.push_back(diagnose(snapshot, device, timeline));
+    if (!timeline.lifetimes.empty()) {
+      explanation.diagnoses.back().counterfactuals = counterfactuals(device, timeline);
+    }
   }
   if (snapshot.devices.empty())
     explanation.notes.push_back("the snapshot holds no segments and no events of any device");
@@ -54,13 +82,16 @@ void explain_snapshot(const Snapshot& snapshot, Explanation& explanation) {
 }  // namespace
 
 Input read_input(ByteSource& source) {
-  std::string head(2, '\0');
+  std::string head(256, '\0');
   head.resize(source.read(head.data(), head.size()));
   const auto whole = put_back(head, source);
   Input input;
   if (looks_like_pickle(head)) {
     input.kind = InputKind::snapshot;
     input.snapshot = read_torch_snapshot(*whole);
+  } else if (looks_like_trace(head)) {
+    input.kind = InputKind::trace;
+    input.snapshot = snapshot_of(trace::parse(read_all(*whole), source.name()), source.name());
   } else {
     input.log = read_log(*whole);
     if (input.log.bytes == 0) throw InputError({.source = source.name()}, "the file is empty: nothing to explain");
@@ -80,6 +111,13 @@ Explanation explain(const Input& input, const std::string& source) {
     explain_snapshot(input.snapshot, explanation);
   }
   return explanation;
+}
+
+Explanation explain_growth(const Input& before, const Input& after) {
+  if (before.kind == InputKind::log || after.kind == InputKind::log) {
+    throw ArgumentError("two files are compared only when both are snapshots or traces; one of these is a log");
+  }
+  return compare(before.snapshot, after.snapshot);
 }
 
 }  // namespace plimsoll::explain

@@ -26,4 +26,7 @@ Input read_input(ByteSource& source);
 // One diagnosis per device of a snapshot, per failure of a log.
 Explanation explain(const Input& input, const std::string& source);
 
+// What grew between two snapshots or traces. ArgumentError when one is a log.
+Explanation explain_growth(const Input& before, const Input& after);
+
 }  // namespace plimsoll::explain

@@ -11,11 +11,12 @@ namespace plimsoll::explain {
 namespace {
 
 constexpr int64_t kPage = 4096;
+constexpr int64_t kMostPages = int64_t{1} << 38;  // a pebibyte
 
 // "164992kB" in the kernel's sense: 1024 bytes.
 OptionalBytes kilobytes_after(std::string_view line, std::string_view marker) {
   const auto count = integer_after(line, marker);
-  return count && *count >= 0 ? checked_multiply(*count, kKiB) : std::nullopt;
+  return count && *count >= 0 && *count < kMostPages ? OptionalBytes(*count * kKiB) : std::nullopt;
 }
 
 std::optional<Failure> start(std::string_view line) {
@@ -77,10 +78,10 @@ bool add_task(std::string_view line, Failure& failure) {
   int64_t virtual_pages = 0;
   int64_t resident_pages = 0;
   if (!(columns >> uid >> group >> virtual_pages >> resident_pages) || resident_pages < 0) return false;
-  const auto bytes = checked_multiply(resident_pages, kPage);
+  const int64_t bytes = std::min(resident_pages, kMostPages) * kPage;
   const std::string_view name = trim(line.substr(line.find_last_of(' ') + 1));
-  if (bytes && failure.processes.size() < 1000) {
-    failure.processes.push_back({std::string(name) + " (pid " + std::to_string(*pid) + ")", *bytes});
+  if (failure.processes.size() < 1000) {
+    failure.processes.push_back({std::string(name) + " (pid " + std::to_string(*pid) + ")", bytes});
   }
   return true;
 }

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/causes.h"
+#include "plimsoll/explain/message_evidence.h"
 #include "plimsoll/explain/remedies.h"
 #include "plimsoll/explain/text_scan.h"
 
@@ -14,11 +14,6 @@ namespace {
 constexpr int64_t kGarbage = int64_t{1} << 50;  // a pebibyte: no device has it, no program needs it at once
 
 std::string text(OptionalBytes bytes) { return bytes ? format_bytes(*bytes) : "an unknown amount"; }
-
-int64_t sum(const std::vector<Holder>& holders) {
-  return std::accumulate(holders.begin(), holders.end(), int64_t{0},
-                         [](int64_t total, const Holder& holder) { return total + holder.bytes; });
-}
 
 // The message as numbers with names, and what follows from them.
 class Verdict {
@@ -36,8 +31,7 @@ class Verdict {
     diagnosis_.requested_bytes = failure_.requested_bytes;
     diagnosis_.limit_bytes = limit_bytes(failure_);
     choose();
-    add_accounts();
-    add_facts();
+    add_evidence(failure_, summary_, diagnosis_);
     return std::move(diagnosis_);
   }
 
@@ -74,30 +68,6 @@ class Verdict {
   bool knows_limit() const { return limit_bytes(failure_).has_value(); }
   int64_t limit() const { return limit_bytes(failure_).value_or(INT64_MAX); }
 
-  // Held on the device by others: as the message lists them, or else what is left when all that is known is taken
-  // off. Nothing when that cannot be told.
-  OptionalBytes others() const {
-    if (!failure_.processes.empty()) return sum(failure_.processes);
-    if (failure_.total_bytes && failure_.free_bytes && failure_.process_bytes) {
-      return std::max<int64_t>(0, *failure_.total_bytes - *failure_.free_bytes - *failure_.process_bytes);
-    }
-    return std::nullopt;
-  }
-
-  // Held by this process, but not by the framework's allocator.
-  OptionalBytes outside() const {
-    if (!failure_.process_bytes || !failure_.allocated_bytes) return std::nullopt;
-    return std::max<int64_t>(0, *failure_.process_bytes - *failure_.allocated_bytes - holes());
-  }
-
-  // Old messages do not tell others from the context: both are in what is neither free nor reserved.
-  OptionalBytes unexplained() const {
-    if (failure_.process_bytes || !failure_.total_bytes || !failure_.free_bytes || !failure_.allocated_bytes) {
-      return std::nullopt;
-    }
-    return std::max<int64_t>(0, *failure_.total_bytes - *failure_.free_bytes - *failure_.allocated_bytes - holes());
-  }
-
   void garbage() {
     const std::string what =
         failure_.subject.empty() ? text(failure_.requested_bytes) : "a tensor of sizes " + failure_.subject;
@@ -110,12 +80,14 @@ class Verdict {
   void device() {
     if (knows_limit() && wanted() > limit()) return too_large();
     if (is_fragmented()) return fragmented();
-    if (const auto held = others(); held && *held >= wanted() && *held * 10 >= failure_.total_bytes.value_or(0)) {
+    if (const auto held = others(failure_);
+        held && *held >= wanted() && *held * 10 >= failure_.total_bytes.value_or(0)) {
       return other_process(*held, Confidence::high);
     }
     if (is_capped()) return capped();
-    if (const auto held = outside(); held && *held * 4 >= limit() && *held >= wanted()) return outside_framework(*held);
-    if (const auto held = unexplained(); held && *held * 4 >= *failure_.total_bytes && *held >= wanted()) {
+    if (const auto held = outside(failure_); held && *held * 4 >= limit() && *held >= wanted())
+      return outside_framework(*held);
+    if (const auto held = unexplained(failure_); held && *held * 4 >= *failure_.total_bytes && *held >= wanted()) {
       return other_process(*held, Confidence::medium);
     }
     full();
@@ -345,79 +317,6 @@ class Verdict {
     is(Cause::host_memory, Confidence::medium,
        failure_.subject + " was killed from outside; on most machines only the kernel's out-of-memory killer does that",
        {remedy::fewer_workers(std::nullopt), remedy::raise_cgroup_limit(std::nullopt)});
-  }
-
-  // Accounts are built so that parts add up; what the message leaves open is a part of its own.
-  void add_accounts() {
-    if (failure_.total_bytes && failure_.free_bytes) add_device_account();
-    if (failure_.process_bytes && failure_.allocated_bytes && outside().value_or(0) > 0) {
-      diagnosis_.accounts.push_back({"this process",
-                                     *failure_.allocated_bytes + holes() + *outside(),
-                                     {{"live tensors", *failure_.allocated_bytes},
-                                      {"free in the allocator", holes()},
-                                      {"outside the framework", *outside()}}});
-    }
-    if (failure_.framework == Framework::kernel && !failure_.holders.empty()) {
-      diagnosis_.accounts.push_back({"the killed process", sum(failure_.holders), failure_.holders});
-    } else if (!failure_.holders.empty()) {
-      add_holders_account();
-    }
-  }
-
-  void add_device_account() {
-    Account account{"the device", *failure_.total_bytes, {{"free", *failure_.free_bytes}}};
-    int64_t rest = *failure_.total_bytes - *failure_.free_bytes;
-    const auto add = [&](std::string name, int64_t bytes) {
-      bytes = std::min(bytes, rest);
-      if (bytes > 0) account.parts.push_back({std::move(name), bytes});
-      rest -= bytes;
-    };
-    for (const Holder& process : failure_.processes) add(process.name, process.bytes);
-    add("live tensors", failure_.allocated_bytes.value_or(0));
-    add("free in the allocator", holes());
-    add("outside the framework", outside().value_or(0));
-    add("not explained by the message", std::max<int64_t>(rest, 0));
-    if (rest == 0) diagnosis_.accounts.push_back(std::move(account));
-  }
-
-  void add_holders_account() {
-    Account kinds{"as the framework lists it", 0, {}};
-    for (const Holder& holder : failure_.holders) {
-      if (!holder.name.starts_with("buffer ")) kinds.parts.push_back(holder);
-    }
-    kinds.total_bytes = sum(kinds.parts);
-    if (!kinds.parts.empty()) diagnosis_.accounts.push_back(std::move(kinds));
-    for (const Holder& holder : failure_.holders) {
-      if (holder.name.starts_with("buffer ")) diagnosis_.facts.push_back({holder.name, holder.bytes});
-    }
-  }
-
-  void add_facts() {
-    const auto fact = [&](std::string what, OptionalBytes bytes) {
-      if (bytes) diagnosis_.facts.push_back({std::move(what), bytes});
-    };
-    fact("asked for", failure_.requested_bytes);
-    fact("cap of the process", failure_.allowed_bytes);
-    fact("in private pools (CUDA graphs)", failure_.private_pool_bytes);
-    fact("largest free piece", failure_.largest_free_bytes);
-    fact("other allocations", failure_.other_bytes);
-    if (failure_.suggests_expandable && diagnosis_.cause != Cause::fragmentation && failure_.unallocated_bytes) {
-      diagnosis_.facts.push_back({"free in the allocator: PyTorch's hint about fragmentation could win back no more",
-                                  failure_.unallocated_bytes});
-    }
-    if (summary_ != nullptr) {
-      fact("peak of live tensors (memory_summary)", summary_->allocated_peak_bytes);
-      fact("pinned in part-used segments (memory_summary)", summary_->non_releasable_bytes);
-    }
-    add_largest_processes();
-  }
-
-  void add_largest_processes() {
-    if (failure_.framework != Framework::kernel) return;
-    auto processes = failure_.processes;
-    std::sort(processes.begin(), processes.end(), [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
-    processes.resize(std::min<size_t>(processes.size(), 5));
-    for (const Holder& process : processes) diagnosis_.facts.push_back({"resident: " + process.name, process.bytes});
   }
 
   const Failure& failure_;

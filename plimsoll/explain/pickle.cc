@@ -55,6 +55,7 @@ class Window {
     return buffer_.data() + cursor_;
   }
 
+  const char* here() const { return buffer_.data() + cursor_; }
   bool at_end() const { return cursor_ >= end_; }
   bool overrun() const { return cursor_ > end_; }
   int64_t offset() const { return before_ + static_cast<int64_t>(cursor_); }
@@ -256,9 +257,9 @@ class Machine {
     return true;
   }
 
-  // The operand of the opcode under way: `size` bytes, at most 8.
+  // The operand of the opcode under way: `size` bytes, at most 8. The window has them, since step() saw to it.
   const char* fixed(size_t size) {
-    const char* at = window_.need();
+    const char* at = window_.here();
     window_.skip(size);
     return at;
   }
@@ -272,8 +273,7 @@ class Machine {
 
   void push_long(size_t size) {
     if (size > 8) return push_wide(size);
-    const char* at = window_.need();
-    window_.skip(size);
+    const char* at = fixed(size);
     if (size == 0) return push_integer(0);
     const auto shift = static_cast<int>(64 - 8 * size);
     const int64_t value = static_cast<int64_t>(load<uint64_t>(at) << shift) >> shift;

@@ -17,7 +17,8 @@ uint32_t StackTable::intern_frame(const Frame& frame) {
 uint32_t StackTable::intern(std::span<const uint32_t> frame_ids) {
   if (frame_ids.empty()) return 0;
   uint64_t hash = frame_ids.size();
-  for (const uint32_t id : frame_ids) hash = mix_hash(hash, id);
+  for (const uint32_t id : frame_ids) hash = hash * 0x9e3779b97f4a7c15u + id;  // a short chain: this is the hot loop
+  hash = mix_hash(hash, 0);
   const uint32_t found = stack_index_.find(hash, [&](uint32_t stack) {
     const auto known = frames(stack);
     return std::equal(known.begin(), known.end(), frame_ids.begin(), frame_ids.end());

@@ -110,6 +110,7 @@ struct Snapshot {
   StackTable stacks;
   std::vector<DeviceState> devices;  // only those with segments or events
   std::vector<Annotation> annotations;
+  std::map<uint32_t, Category> categories;      // by stack, where the source itself tells what memory is for
   std::map<std::string, std::string> settings;  // of the allocator: "expandable_segments" -> "True"
 };
 
@@ -118,8 +119,5 @@ Snapshot read_torch_snapshot(ByteSource& source);
 
 // A trace as a snapshot: what is alive at its end as blocks, each tag as a stack of one frame.
 Snapshot snapshot_of(const trace::Trace& trace, std::string source);
-
-// The allocations and frees of one device, ids by block, each tag a folded stack.
-trace::Trace trace_of(const Snapshot& snapshot, const DeviceState& device);
 
 }  // namespace plimsoll::explain

@@ -250,12 +250,16 @@ class Verdict {
        std::move(remedies));
   }
 
+  // A trace has no segments of an allocator, only blocks.
+  bool knows_reserved() const { return reserved_ >= timeline_.peak_bytes; }
+
   void healthy() {
     const size_t steps = timeline_.step_ends.size();
     is(Cause::healthy, steps >= 3 || timeline_.events == 0 ? Confidence::high : Confidence::medium,
-       fmt::format("No request failed{}: the peak was {} live of {} reserved",
+       fmt::format("No request failed{}: the peak was {} live{}",
                    steps >= 3 ? fmt::format(" and nothing grew over {} steps", steps) : "",
-                   format_bytes(timeline_.peak_bytes), format_bytes(reserved_)),
+                   format_bytes(timeline_.peak_bytes),
+                   knows_reserved() ? fmt::format(" of {} reserved", format_bytes(reserved_)) : ""),
        {});
     const int64_t idle = reserved_ - timeline_.peak_bytes;
     if (idle > 0) diagnosis_.facts.push_back({"reserved beyond the recorded peak, and so idle", idle});
@@ -264,16 +268,19 @@ class Verdict {
   void add_accounts() {
     Account live{oom_ ? "alive at the failure" : "alive at the end", live_, {}};
     for (const Category category : kAllCategories) {
-      const std::string_view label =
-          category == Category::other ? "unknown (older than the recording)" : name(category);
+      const std::string_view label = category == Category::other ? unknown_label() : name(category);
       if (bytes(category) > 0) live.parts.push_back({std::string(label), bytes(category)});
     }
     diagnosis_.accounts.push_back(std::move(live));
-    if (reserved_ >= live_) {
+    if (reserved_ >= live_ && (oom_ || knows_reserved())) {
       diagnosis_.accounts.push_back(
           {"reserved by the allocator", reserved_, {{"alive", live_}, {"free in it", holes()}}});
     }
     if (timeline_.peak_event != at_ && timeline_.peak_bytes > live_) add_peak_account();
+  }
+
+  std::string_view unknown_label() const {
+    return snapshot_.categories.empty() ? "unknown (older than the recording)" : "unknown (no tag)";
   }
 
   void add_peak_account() {
@@ -281,8 +288,7 @@ class Verdict {
     const CategoryBytes by_category = timeline_.live_by_category(timeline_.peak_event);
     for (const Category category : kAllCategories) {
       const int64_t part = by_category[static_cast<size_t>(category)];
-      const std::string_view label =
-          category == Category::other ? "unknown (older than the recording)" : name(category);
+      const std::string_view label = category == Category::other ? unknown_label() : name(category);
       if (part > 0) peak.parts.push_back({std::string(label), part});
     }
     diagnosis_.accounts.push_back(std::move(peak));

@@ -88,7 +88,7 @@ bool add_chunk(std::string_view line, Failure& failure) {
   if (!bytes || *bytes < 0 || *bytes > kTiB) return false;
   if (!is_free && !contains(line, "InUse at ") && !contains(line, "Chunk at 0x")) return false;
   if (!is_free) return true;  // their sum is given at the end
-  failure.unallocated_bytes = failure.unallocated_bytes.value_or(0) + *bytes;
+  failure.unallocated_bytes = std::min(failure.unallocated_bytes.value_or(0) + *bytes, int64_t{1} << 56);
   failure.largest_free_bytes = std::max(failure.largest_free_bytes.value_or(0), *bytes);
   return true;
 }

@@ -11,6 +11,8 @@
 namespace plimsoll::explain {
 namespace {
 
+constexpr int64_t kLargestSize = int64_t{1} << 56;  // 64 PiB: sums of a few such still fit
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_number_part(char c) { return is_digit(c) || c == '.' || c == ','; }
@@ -87,10 +89,10 @@ std::optional<int64_t> leading_size(std::string_view text) {
   size_t letters = 0;
   while (letters < rest.size() && is_letter(rest[letters])) ++letters;
   const std::string decimal = with_decimal_point(number);
-  const auto with_unit = try_parse_bytes(decimal + std::string(rest.substr(0, letters)));
-  // "20.00 of": the next word is no unit. But "17179869184.00 GiB" is a size, only too large a one.
-  if (with_unit || try_parse_bytes("1" + std::string(rest.substr(0, letters)))) return with_unit;
-  return try_parse_bytes(decimal);
+  // "20.00 of": the next word is no unit.
+  const std::string unit(rest.substr(0, letters));
+  const auto size = try_parse_bytes(try_parse_bytes("1" + unit) ? decimal + unit : decimal);
+  return size && *size <= kLargestSize ? size : std::nullopt;
 }
 
 std::optional<int64_t> size_after(std::string_view text, std::string_view marker) {

@@ -19,8 +19,8 @@ std::optional<std::string_view> between(std::string_view text, std::string_view 
 std::string_view trim(std::string_view text);
 
 // The size at the beginning of `text` ("1900,00 MiB", "13.76G", "0 bytes", "6291456 bytes"); blanks before it are
-// skipped, and a decimal comma is read as one. Nothing when there is none, or when it is more than 2^63 bytes (some
-// drivers print 2^64 for "not known").
+// skipped, and a decimal comma is read as one. Nothing when there is none, or when it is more than any memory has, 2^56
+// bytes (some drivers print 2^64 for "not known").
 std::optional<int64_t> leading_size(std::string_view text);
 
 // The size right after `marker`, or right before it.

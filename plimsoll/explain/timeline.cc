@@ -163,7 +163,10 @@ Timeline make_timeline(const Snapshot& snapshot, const DeviceState& device, cons
   add_marked_steps(snapshot, device, timeline);
   if (!timeline.steps_are_marked) add_steps_of_stacks(device, roles, timeline);
   for (Lifetime& lifetime : timeline.lifetimes) {
-    lifetime.category = category_of(lifetime, roles[lifetime.stack], roles[lifetime.free_stack], timeline.step_ends);
+    const auto told = snapshot.categories.find(lifetime.stack);
+    lifetime.category = told != snapshot.categories.end() ? told->second
+                                                          : category_of(lifetime, roles[lifetime.stack],
+                                                                        roles[lifetime.free_stack], timeline.step_ends);
   }
   find_peak(timeline);
   return timeline;

@@ -35,7 +35,8 @@ void add_processes(std::string_view text, Failure& failure) {
     const bool known = std::any_of(failure.processes.begin(), failure.processes.end(), [&](const Holder& holder) {
       return pid && holder.name == "process " + std::to_string(*pid);
     });
-    if (pid && bytes && !known) failure.processes.push_back({"process " + std::to_string(*pid), *bytes});
+    if (pid && bytes && !known && failure.processes.size() < 64)
+      failure.processes.push_back({"process " + std::to_string(*pid), *bytes});
   }
 }
 
@@ -71,6 +72,12 @@ void add_reserved(std::string_view text, Failure& failure) {
   }
 }
 
+// A figure stands there, but it is more than can be a size.
+bool beyond_any_memory(std::string_view text, std::string_view marker) {
+  const auto rest = after(text, marker);
+  return rest && !rest->empty() && (*rest)[0] >= '0' && (*rest)[0] <= '9' && !leading_size(*rest);
+}
+
 std::optional<Failure> start_mps(std::string_view line) {
   if (!contains(line, "MPS backend out of memory")) return std::nullopt;
   Failure failure = of(Arena::device);
@@ -94,6 +101,7 @@ std::optional<Failure> start_device(std::string_view line) {
   }
   add_clauses(*rest, failure);
   add_reserved(*rest, failure);
+  failure.garbage_size = beyond_any_memory(*rest, "Tried to allocate ");
   return failure;
 }
 
@@ -101,8 +109,7 @@ std::optional<Failure> start_host(std::string_view line) {
   if (contains(line, "DefaultCPUAllocator: ")) {
     Failure failure = of(Arena::host);
     failure.requested_bytes = size_after(line, "you tried to allocate ");
-    if (!failure.requested_bytes)
-      failure.requested_bytes = size_after(line, "not enough memory: you tried to allocate ");
+    failure.garbage_size = beyond_any_memory(line, "you tried to allocate ");
     return failure;
   }
   if (contains(line, "Storage size calculation overflowed")) {

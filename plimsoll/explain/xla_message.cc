@@ -94,7 +94,7 @@ bool add_buffer(std::string_view line, Failure& failure) {
 
 // "The byte size of input/output arguments (14400000004) exceeds the base limit (4504682496)."
 bool add_base_limit(std::string_view line, Failure& failure) {
-  const auto limit = integer_after(line, "exceeds the base limit (");
+  const auto limit = size_after(line, "exceeds the base limit (");
   if (limit) failure.allowed_bytes = limit;
   return limit.has_value();
 }

@@ -118,10 +118,15 @@ Budget machine_budget(const std::string& root) {
   return {least->bytes, least->source};
 }
 
-Budget parse_budget(std::string_view text, std::string_view source) {
-  if (text == "auto") return machine_budget();
+Budget parse_budget(std::string_view text, std::string_view source, const std::string& root) {
+  const Budget machine = machine_budget(root);
+  if (text == "auto") return machine;
   const int64_t bytes = parse_bytes(text);
   if (bytes == 0) throw ArgumentError(fmt::format("{} is zero: expected a size like 2GiB, or auto", source));
+  if (bytes > machine.bytes) {
+    throw ArgumentError(fmt::format("{} is {}, but this machine has {} to give ({}); lower it, or say auto", source,
+                                    format_bytes(bytes), format_bytes(machine.bytes), machine.source));
+  }
   return {bytes, std::string(source)};
 }
 

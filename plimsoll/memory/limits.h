@@ -23,8 +23,8 @@ std::vector<Limit> machine_limits(const std::string& root = "");
 // The smallest of them.
 Budget machine_budget(const std::string& root = "");
 
-// A budget as people give it: "auto" is machine_budget(), else a size. ArgumentError for zero and garbage. `source` is
-// the flag or setting that it came from.
-Budget parse_budget(std::string_view text, std::string_view source);
+// A budget of this machine as people give it: "auto" is machine_budget(), else a size. ArgumentError for zero, garbage,
+// and more than the machine has, with the rule that says so. `source` is the flag or setting that it came from.
+Budget parse_budget(std::string_view text, std::string_view source, const std::string& root = "");
 
 }  // namespace plimsoll

@@ -111,7 +111,7 @@ Value global_avg_pool(Net& net, Value x) { return program::flatten(net.b, progra
 
 Model classify(Net&& net, Value logits, int axis) {
   if (!net.training()) return std::move(net).finish(logits);
-  const Dims& shape = net.b.shape(logits);
+  const Dims shape = net.b.shape(logits);
   Dims lines;
   for (int i = 0; i < shape.rank(); ++i) {
     if (i != (axis + shape.rank()) % shape.rank()) lines.push_back(shape[i]);

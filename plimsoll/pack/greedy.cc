@@ -15,6 +15,8 @@ namespace {
 
 // Above this many buffers only passes that stay near-linear are made.
 constexpr int32_t kMostForFirstFit = 20000;
+// Below this many the complete search is faster than searching over first-fit orders.
+constexpr int32_t kLeastForPromotion = 1000;
 
 std::vector<int32_t> all_in_order(const Instance& instance) {
   std::vector<int32_t> order(instance.count());
@@ -261,22 +263,20 @@ Placement first_fit(const Instance& instance, std::span<const int32_t> order, in
   return placement;
 }
 
-Placement pack_greedily(const Instance& instance, int64_t target, std::span<const int64_t> hint) {
+Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint) {
+  if (hint.empty()) return stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); }));
+  const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
+  return instance.count() <= kMostForFirstFit ? first_fit(instance, order) : stack_up(instance, order);
+}
+
+Placement pack_greedily(const Instance& instance, int64_t target, Placement start) {
   Contest contest(target);
-  const bool small = instance.count() <= kMostForFirstFit;
-  if (!hint.empty()) {
-    const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
-    contest.enter(small ? first_fit(instance, order) : stack_up(instance, order));
-  }
-  if (!contest.won())
-    contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); })));
-  if (small) {
+  contest.enter(std::move(start));
+  if (instance.count() <= kMostForFirstFit) {
     try_first_fit(instance, contest);
-    if (!contest.won()) promote_the_highest(instance, contest);
-  } else {
-    if (!contest.won() && instance.fixed.empty()) contest.enter(best_fit_in_time(instance));
-    if (!contest.won())
-      contest.enter(stack_up(instance, falling(instance, [&](int32_t i) { return instance.sizes[i]; })));
+    if (!contest.won() && instance.count() >= kLeastForPromotion) promote_the_highest(instance, contest);
+  } else if (!contest.won() && instance.fixed.empty()) {
+    contest.enter(best_fit_in_time(instance));
   }
   return contest.take();
 }

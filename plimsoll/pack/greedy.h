@@ -15,9 +15,13 @@ struct Placement {
   int64_t peak = INT64_MAX;
 };
 
-// The best of several orders; stops at the first whose peak is at most `target`. `hint` (may be empty) holds offsets of
-// a similar instance, -1 for unknown, and is tried first. Fixed offsets are kept; they must not collide.
-Placement pack_greedily(const Instance& instance, int64_t target, std::span<const int64_t> hint = {});
+// One pass, the cheapest that is often perfect: in the order of `hint` (offsets of a similar instance, -1 for unknown)
+// where there is one, else the longest-lived first, each on top of all that it overlaps. Fixed offsets are kept; they
+// must not collide.
+Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint);
+
+// The best of `start` and several orders; stops at the first whose peak is at most `target`.
+Placement pack_greedily(const Instance& instance, int64_t target, Placement start);
 
 // Each buffer in turn at its lowest free offset, holes included. O(n^2). Gives up, without offsets, as soon as the peak
 // reaches `limit`.

@@ -30,15 +30,15 @@ class Team {
     return sum;
   }
 
-  // Member t does `runs[t]` at `capacities[t]`.
-  std::vector<Verdict> round(std::span<const Run> runs, std::span<const int64_t> capacities) {
+  // Member t does `runs[t]`.
+  std::vector<Verdict> round(std::span<const Run> runs, int64_t capacity) {
     std::vector<Verdict> verdicts(size());
     for (auto& flag : cancelled_) flag.store(false, std::memory_order_relaxed);
     std::vector<std::thread> threads;
     for (int t = 1; t < size(); ++t) {
-      threads.emplace_back([&, t] { verdicts[t] = work(t, runs[t], capacities[t]); });
+      threads.emplace_back([&, t] { verdicts[t] = work(t, runs[t], capacity); });
     }
-    verdicts[0] = work(0, runs[0], capacities[0]);
+    verdicts[0] = work(0, runs[0], capacity);
     for (std::thread& thread : threads) thread.join();
     return verdicts;
   }
@@ -83,18 +83,25 @@ class Improver {
   }
 
   void round(int64_t k) {
+    const int64_t capacity = capacity_for(k);
     std::vector<Run> runs;
-    std::vector<int64_t> capacities;
-    for (int t = 0; t < team_.size(); ++t) {
-      runs.push_back(portfolio_.run(k + t));
-      capacities.push_back(capacity_for(k + t));
-    }
-    const std::vector<Verdict> verdicts = team_.round(runs, capacities);
-    for (int t = 0; t < team_.size(); ++t) {
-      if (verdicts[t] == Verdict::infeasible) bracket_.lower = std::max(bracket_.lower, capacities[t] + 1);
-      if (verdicts[t] != Verdict::found) continue;
-      accept(team_.search(t).offsets());
-      break;
+    for (int t = 0; t < team_.size(); ++t) runs.push_back(portfolio_.run(k + t));
+    const std::vector<Verdict> verdicts = team_.round(runs, capacity);
+    const auto found = std::find(verdicts.begin(), verdicts.end(), Verdict::found);
+    const bool infeasible = std::find(verdicts.begin(), found, Verdict::infeasible) != found;
+    if (infeasible) bracket_.lower = std::max(bracket_.lower, capacity + 1);
+    if (found != verdicts.end()) accept(team_.search(static_cast<int>(found - verdicts.begin())).offsets());
+    adapt(found != verdicts.end());
+  }
+
+  // Strides towards the bound that double with each success and halve when several runs have failed.
+  void adapt(bool success) {
+    failures_ = success ? 0 : failures_ + team_.size();
+    if (success) {
+      stride_ *= 2;
+    } else if (failures_ >= kRunsPerStride) {
+      failures_ = 0;
+      stride_ = std::max<int64_t>(stride_ / 2, 1);
     }
   }
 
@@ -106,16 +113,19 @@ class Improver {
     if (placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
   }
 
-  // The bound itself is the first aim; where it resists, capacities between it and the best known take turns.
-  int64_t capacity_for(int64_t k) const {
-    const int64_t aim = std::max(bracket_.lower, only_enough_ ? enough_ : 0);
-    if (only_enough_ || k < kRunsAtBound) return aim;
-    const int64_t gap = bracket_.best.peak - 1 - aim;
-    constexpr int64_t kSixteenths[] = {0, 16, 8, 4, 2, 12};
-    return aim + gap * kSixteenths[k / 3 % 6] / 16;
+  // The bound itself is the first aim, and then every other.
+  int64_t capacity_for(int64_t k) {
+    if (only_enough_) return enough_;
+    const int64_t aim = std::max(bracket_.lower, enough_);
+    if (k < kRunsAtBound || k / kRunsPerStride % 2 == 0) return aim;
+    const int64_t gap = bracket_.best.peak - aim;
+    if (stride_ == 0) stride_ = (gap + 1) / 2;
+    stride_ = std::min(stride_, gap);
+    return bracket_.best.peak - stride_;
   }
 
-  static constexpr int64_t kRunsAtBound = 60;
+  static constexpr int64_t kRunsAtBound = 20;
+  static constexpr int64_t kRunsPerStride = 5;
 
   const Instance& instance_;
   Bracket& bracket_;
@@ -124,6 +134,8 @@ class Improver {
   const Effort& effort_;
   Portfolio portfolio_;
   Team team_;
+  int64_t stride_ = 0;
+  int64_t failures_ = 0;
 };
 
 }  // namespace

@@ -27,8 +27,8 @@ struct Effort {
   std::span<const int64_t> hint;
 };
 
-// Narrows the bracket until it is closed, the best peak is at most `enough` or the lower bound exceeds that, or the
-// limits are reached. With `only_enough`, only the question whether `enough` can be had is asked.
+// Narrows the bracket until it is closed, the best peak is at most `enough`, or the limits are reached. With
+// `only_enough`, only the question whether `enough` can be had is asked, and its denial ends it too.
 void improve(const Instance& instance, Bracket& bracket, int64_t enough, bool only_enough, const Effort& effort);
 
 }  // namespace plimsoll::pack

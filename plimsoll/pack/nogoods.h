@@ -11,8 +11,7 @@ namespace plimsoll::pack {
 class Nogoods {
  public:
   // What the future of a part depends on: its unplaced buffers with their resting and lowest offsets, as a hash. Two
-  // states with one key are taken to be the same; with 64 bits of key and another 16 of place in the table, that goes
-  // wrong less often than memory does.
+  // states with one key are taken to be the same; a lookup is wrong with a chance of 2^-48.
   static uint64_t key_of(const State& state, Span part);
 
   void clear() { slots_.clear(); }

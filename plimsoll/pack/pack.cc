@@ -6,10 +6,12 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/pack/decompose.h"
 #include "plimsoll/pack/greedy.h"
 #include "plimsoll/pack/improve.h"
 #include "plimsoll/pack/instance.h"
 #include "plimsoll/pack/oracle.h"
+#include "plimsoll/pack/repair.h"
 
 namespace plimsoll::pack {
 namespace {
@@ -67,6 +69,31 @@ std::string too_small(std::span<const Buffer> buffers, int64_t capacity, const B
   return fmt::format("the capacity of {} is too small: {} ({} bytes)", capacity, bound.text(), bound.bytes);
 }
 
+// A part of the instance as an instance of its own.
+struct Subproblem {
+  Subproblem(const Instance& whole, const Part& its_part, std::span<const int64_t> hints, int64_t enough)
+      : part(its_part), instance(restrict_to(whole, part.buffers)) {
+    for (const int32_t i : part.buffers) {
+      if (!hints.empty()) hint.push_back(hints[i]);
+    }
+    bracket.lower = *std::max_element(instance.loads.begin(), instance.loads.end());
+    bracket.best = pack_greedily(instance, enough - part.base, pack_at_once(instance, {}));
+  }
+
+  int64_t lower() const { return part.base + bracket.lower; }
+
+  void put_into(Placement& whole) const {
+    for (size_t i = 0; i < part.buffers.size(); ++i)
+      whole.offsets[part.buffers[i]] = part.base + bracket.best.offsets[i];
+    whole.peak = std::max(whole.peak, part.base + bracket.best.peak);
+  }
+
+  Part part;
+  Instance instance;
+  std::vector<int64_t> hint;
+  Bracket bracket;
+};
+
 class Packer {
  public:
   Packer(std::span<const Buffer> buffers, const Options& options)
@@ -82,11 +109,14 @@ class Packer {
       if (std::string collision = fixed_collision(buffers_); !collision.empty())
         return infeasible(std::move(collision));
     }
-    bracket_.best = pack_greedily(instance_, enough(), options_.hint);
+    bracket_.best = pack_at_once(instance_, options_.hint);
     if (options_.capacity && bound_.bytes > *options_.capacity) {
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
-    if (bracket_.best.peak > enough() && instance_.count() <= kMostForSearch) search();
+    const bool searchable = instance_.count() <= kMostForSearch;
+    if (too_high() && searchable && !options_.hint.empty()) repair_hint();
+    if (too_high() && searchable) search();
+    if (too_high() && !searchable) keep_better(pack_greedily(instance_, enough(), std::move(bracket_.best)));
     return conclude();
   }
 
@@ -94,18 +124,61 @@ class Packer {
   // A peak that answers the question, in units.
   int64_t enough() const { return options_.capacity ? *options_.capacity / instance_.unit : bracket_.lower; }
 
-  void search() {
-    Effort effort{.limits = {.nodes = options_.node_limit, .deadline = deadline_},
-                  .threads = options_.threads,
-                  .seed = options_.seed,
-                  .inference = options_.inference,
-                  .hint = options_.hint};
-    const int64_t before = bracket_.lower;
-    improve(instance_, bracket_, options_.capacity ? enough() : 0, options_.capacity.has_value(), effort);
-    if (bracket_.lower > before) {
-      bound_ = {bracket_.lower * instance_.unit, Bound::Kind::search, instance_.times.front(),
-                instance_.times.back() + 1};
+  bool too_high() const { return bracket_.best.peak > enough(); }
+  Limits limits() const { return {.nodes = options_.node_limit - bracket_.nodes, .deadline = deadline_}; }
+
+  void repair_hint() {
+    std::vector<int64_t> hint(options_.hint.begin(), options_.hint.end());
+    int64_t peak = enough();
+    for (size_t i = 0; i < hint.size(); ++i) {
+      hint[i] = hint[i] >= 0 && hint[i] % instance_.unit == 0 ? hint[i] / instance_.unit : -1;
+      if (!options_.capacity && hint[i] >= 0) peak = std::max(peak, hint[i] + instance_.sizes[i]);
     }
+    keep_better(repair(instance_, hint, peak, options_.inference, limits()));
+  }
+
+  // Packs each part on its own, first all of them fast, then those that are still too high by complete search.
+  void search() {
+    const Decomposition decomposition = decompose(instance_);
+    std::vector<Subproblem> hard;
+    Placement combined{decomposition.offsets, 0};
+    for (int32_t i = 0; i < instance_.count(); ++i) {
+      if (combined.offsets[i] >= 0) combined.peak = std::max(combined.peak, combined.offsets[i] + instance_.sizes[i]);
+    }
+    for (const Part& part : decomposition.parts) {
+      Subproblem sub(instance_, part, options_.hint, enough());
+      if (part.base + sub.bracket.best.peak > enough()) {
+        hard.push_back(std::move(sub));
+      } else {
+        sub.put_into(combined);
+      }
+    }
+    std::stable_sort(hard.begin(), hard.end(), [](const auto& a, const auto& b) { return a.lower() > b.lower(); });
+    for (size_t i = 0; i < hard.size(); ++i) {
+      improve_part(hard[i], hard.size() - i);
+      hard[i].put_into(combined);
+    }
+    keep_better(std::move(combined));
+  }
+
+  void keep_better(Placement placement) {
+    if (bracket_.best.offsets.empty() || placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
+  }
+
+  void improve_part(Subproblem& sub, size_t parts_left) {
+    const auto now = std::chrono::steady_clock::now();
+    const Effort effort{.limits = {.nodes = options_.node_limit - bracket_.nodes,
+                                   .deadline = now + std::max(deadline_ - now, {}) / parts_left},
+                        .threads = options_.threads,
+                        .seed = options_.seed,
+                        .inference = options_.inference,
+                        .hint = sub.hint};
+    improve(sub.instance, sub.bracket, enough() - sub.part.base, options_.capacity.has_value(), effort);
+    bracket_.nodes += sub.bracket.nodes;
+    if (sub.lower() <= bracket_.lower) return;
+    bracket_.lower = sub.lower();
+    bound_ = {bracket_.lower * instance_.unit, Bound::Kind::search, sub.instance.times.front(),
+              sub.instance.times.back() + 1};
   }
 
   Result conclude() {

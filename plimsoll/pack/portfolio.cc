@@ -26,11 +26,13 @@ constexpr std::array kWays = {
     Way{Strategy::lowest, "WAC", 2},         Way{Strategy::lowest, "CAW", 2},
     Way{Strategy::lowest_tight, "LBC", 2},   Way{Strategy::fewest_choices, "AWC", 2},
 };
-constexpr std::array kHintedWays = {Way{Strategy::lowest, "HWA", 4}, Way{Strategy::fewest_choices, "HWA", 4}};
+constexpr std::array kHintedWays = {Way{Strategy::by_rank, "HWA", 8}, Way{Strategy::fewest_choices, "HWA", 8}};
 constexpr int64_t kCycle = kWays.size();
 
-constexpr double kGrowth = 1.25;  // of the nodes, each time round
-constexpr double kNoise = 0.1;    // on all criteria but C, from the second time round
+constexpr double kGrowth = 1.25;     // of the nodes, each time round
+constexpr double kLongGrowth = 1.6;  // of the first way's: one that grows fast ends proofs that no short run can
+constexpr double kLeastNodes = 200;
+constexpr double kNoise = 0.1;  // on all criteria but C, from the second time round
 
 double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
@@ -81,8 +83,8 @@ std::vector<int32_t> Portfolio::ranks(const char* criteria, int64_t k) const {
 Run Portfolio::run(int64_t k) const {
   const bool hinted = !hint_.empty() && k < static_cast<int64_t>(kHintedWays.size());
   const Way& way = hinted ? kHintedWays[k] : kWays[k % kCycle];
-  const double growth = std::pow(kGrowth, static_cast<double>(k / kCycle));
-  const double nodes = std::min(way.nodes_per_buffer * growth * instance_.count(), 1e15);
+  const double growth = std::pow(k % kCycle == 0 ? kLongGrowth : kGrowth, static_cast<double>(k / kCycle));
+  const double nodes = std::min(growth * std::max(way.nodes_per_buffer * instance_.count(), kLeastNodes), 1e15);
   return {way.strategy, ranks(way.criteria, k), static_cast<int64_t>(nodes)};
 }
 

@@ -14,29 +14,32 @@ class Skyline {
  public:
   explicit Skyline(int32_t sections) {
     while (leaves_ < sections) leaves_ *= 2;
-    highest_.assign(2 * leaves_, 0);
-    raised_.assign(2 * leaves_, 0);
+    nodes_.resize(2 * leaves_);
   }
 
   int64_t highest(Span span) const { return highest(1, 0, leaves_, span); }
   void raise(Span span, int64_t height) { raise(1, 0, leaves_, span, height); }
 
  private:
-  // A node covers [first, first + width). Its highest_ covers its whole subtree; its raised_ holds for every section
-  // of it and is not pushed down.
+  struct Node {
+    int64_t highest = 0;  // of its sections
+    int64_t raised = 0;   // what all of them were raised to at once; not passed on to the nodes below
+  };
+
+  // A node covers [first, first + width).
   int64_t highest(int32_t node, int32_t first, int32_t width, Span span) const {
-    if (span.first <= first && first + width <= span.end) return highest_[node];
+    if (span.first <= first && first + width <= span.end) return nodes_[node].highest;
     const int32_t half = width / 2;
-    int64_t height = raised_[node];
+    int64_t height = nodes_[node].raised;
     if (span.first < first + half) height = std::max(height, highest(2 * node, first, half, span));
     if (span.end > first + half) height = std::max(height, highest(2 * node + 1, first + half, half, span));
     return height;
   }
 
   void raise(int32_t node, int32_t first, int32_t width, Span span, int64_t height) {
-    highest_[node] = std::max(highest_[node], height);
+    nodes_[node].highest = std::max(nodes_[node].highest, height);
     if (span.first <= first && first + width <= span.end) {
-      raised_[node] = std::max(raised_[node], height);
+      nodes_[node].raised = std::max(nodes_[node].raised, height);
       return;
     }
     const int32_t half = width / 2;
@@ -45,8 +48,7 @@ class Skyline {
   }
 
   int32_t leaves_ = 1;
-  std::vector<int64_t> highest_;
-  std::vector<int64_t> raised_;
+  std::vector<Node> nodes_;
 };
 
 }  // namespace plimsoll::pack

@@ -36,7 +36,19 @@ State::State(const Instance& instance, const Inference& inference)
     }
     conflicts_.erase(i, i);
   }
+  if (!fixed_.empty()) list_fixed_near();
   if (inference.symmetry) order_twins();
+}
+
+void State::list_fixed_near() {
+  std::sort(fixed_.begin(), fixed_.end(),
+            [&](int32_t a, int32_t b) { return instance_.fixed[a] < instance_.fixed[b]; });
+  fixed_near_.resize(instance_.count());
+  for (int32_t i = 0; i < instance_.count(); ++i) {
+    for (const int32_t f : fixed_) {
+      if (conflicts_.contains(i, f)) fixed_near_[i].push_back(f);
+    }
+  }
 }
 
 void State::order_twins() {
@@ -117,7 +129,8 @@ bool State::pass_over(int32_t buffer) {
   if (instance_.fixed_offset(buffer) >= 0) return false;
   const int64_t support = lowest_support(buffer);
   if (support == INT64_MAX) return false;
-  return raise_lowest(buffer, inference_.support ? support : resting_[buffer] + 1) && propagate();
+  const int64_t higher = resting_[buffer] + 1;
+  return raise_lowest(buffer, inference_.support ? std::max(support, higher) : higher) && propagate();
 }
 
 void State::undo(size_t mark) {
@@ -146,15 +159,11 @@ void State::undo(size_t mark) {
 
 // An unplaced buffer with a fixed offset blocks all offsets at which `buffer` would share bytes with it.
 int64_t State::lift_over_fixed(int32_t buffer, int64_t offset) const {
-  for (bool moved = !fixed_.empty(); moved;) {
-    moved = false;
-    for (const int32_t f : fixed_) {
-      const int64_t top = instance_.fixed[f] + instance_.sizes[f];
-      if (f == buffer || offset >= top || offset + instance_.sizes[buffer] <= instance_.fixed[f]) continue;
-      if (!conflicts_.contains(buffer, f)) continue;
-      offset = align_up(top, instance_.alignment(buffer));
-      moved = true;
-    }
+  if (fixed_near_.empty()) return offset;
+  for (const int32_t f : fixed_near_[buffer]) {
+    if (offset + instance_.sizes[buffer] <= instance_.fixed[f]) break;
+    const int64_t top = instance_.fixed[f] + instance_.sizes[f];
+    if (offset < top) offset = align_up(top, instance_.alignment(buffer));
   }
   return offset;
 }
@@ -172,7 +181,7 @@ bool State::raise_lowest(int32_t buffer, int64_t offset) {
   if (offset <= lowest_[buffer]) return true;
   if (instance_.fixed_offset(buffer) >= 0) return false;
   if (!instance_.alignments.empty()) offset = align_up(offset, instance_.alignments[buffer]);
-  if (!fixed_.empty()) offset = lift_over_fixed(buffer, offset);
+  offset = lift_over_fixed(buffer, offset);
   if (offset + instance_.sizes[buffer] > capacity_) return false;
   record(buffer);
   const int64_t before = lowest_[buffer];

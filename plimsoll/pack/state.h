@@ -71,6 +71,7 @@ class State {
     int64_t second;  // lowest or choices before
   };
 
+  void list_fixed_near();
   void order_twins();
   void shift(int32_t buffer, int64_t sign);
   void record(int32_t buffer) { trail_.push_back({Kind::offsets, buffer, resting_[buffer], lowest_[buffer]}); }
@@ -90,9 +91,10 @@ class State {
   BitRows conflicts_;  // buffers that share a section with this one
   BitRows members_;    // buffers of a section
   BitSet unplaced_;
-  BitSet waiting_;                  // those of the unplaced that wait
-  std::vector<int32_t> fixed_;      // buffers with fixed offsets
-  std::vector<int32_t> next_twin_;  // an equal buffer that goes above this one, or -1
+  BitSet waiting_;                                // those of the unplaced that wait
+  std::vector<int32_t> fixed_;                    // buffers with fixed offsets, by offset
+  std::vector<std::vector<int32_t>> fixed_near_;  // those of them that conflict with a buffer; empty when none is fixed
+  std::vector<int32_t> next_twin_;                // an equal buffer that goes above this one, or -1
   std::vector<int64_t> resting_;
   std::vector<int64_t> lowest_;
   std::vector<int64_t> limits_;  // capacity less the unplaced sizes of the section

@@ -69,6 +69,11 @@ std::vector<NamedAttribute> Gradient::attributes() const {
   return named;
 }
 
+int Gradient::axis(std::string_view name) const {
+  const auto given = static_cast<int>(attribute(name).dim().constant());
+  return given < 0 ? given + b.shape(input(0)).rank() : given;
+}
+
 // One differentiation: the gradients known so far, walked from the last op to the first.
 class Backward {
  public:

@@ -50,6 +50,8 @@ class Gradient {
   const Attribute& attribute(std::string_view name) const;
   // All attributes, for a backward op that has the same ones.
   std::vector<NamedAttribute> attributes() const;
+  // An integer attribute that names a dimension of input 0, counted from the end when negative.
+  int axis(std::string_view name) const;
 
  private:
   friend class Backward;

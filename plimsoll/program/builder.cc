@@ -135,7 +135,7 @@ void Builder::place(const Op& op, const Call& call, size_t k, Value value) {
     const Value with = op.inputs[static_cast<size_t>(overwrite.input)];
     share(with, program_[with].view);
   }
-  if (op.inputs.empty()) return;
+  if (!op.def->makes_views()) return;
   const Value of = op.inputs[0];
   if (auto view = op.def->view_of(call, layout(program_[of]), static_cast<int>(k))) share(of, std::move(view));
 }

@@ -50,8 +50,9 @@ class Builder {
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
 
-  const Type& type(Value value) const { return program_[value].type; }
-  const Dims& shape(Value value) const { return program_[value].type.shape; }
+  // By value: a reference would dangle as soon as the next op is emitted, also as an argument beside it.
+  Type type(Value value) const { return program_[value].type; }
+  Dims shape(Value value) const { return program_[value].type.shape; }
   const Program& program() const { return program_; }
   Program finish() && { return std::move(program_); }
 

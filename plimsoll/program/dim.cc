@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -173,6 +172,14 @@ Dim scaled_sum(Dim a, Dim b, int64_t scale) {
   return DimTable::get().intern(normal(std::move(sum)));
 }
 
+Dim product(Dim a, Dim b) {
+  Sum terms;
+  for (const Term& left : sum_of(a)) {
+    for (const Term& right : sum_of(b)) terms.push_back(product(left, right));
+  }
+  return DimTable::get().intern(normal(std::move(terms)));
+}
+
 // term / divisor when that leaves no remainder whatever the symbols are.
 std::optional<Term> exact_quotient(const Term& term, const Term& divisor) {
   if (term.coefficient % divisor.coefficient != 0) return std::nullopt;
@@ -201,10 +208,64 @@ Dim division(Dim dividend, Dim divisor) {
   return DimTable::get().intern({Term{1, {std::move(factor)}}});
 }
 
+// a / b, rounded down; they are not both numbers.
+Dim quotient(Dim a, Dim b) {
+  const Sum divisor = sum_of(b);
+  if (divisor.size() != 1) return a == b ? Dim(1) : division(a, b);
+  // What divides exactly comes out of the floor: floor((2q + r) / 2) = q + floor(r / 2).
+  Sum whole;
+  Sum rest;
+  for (Term& term : sum_of(a)) {
+    auto exact = exact_quotient(term, divisor[0]);
+    if (exact) whole.push_back(std::move(*exact));
+    if (!exact) rest.push_back(std::move(term));
+  }
+  DimTable& table = DimTable::get();
+  const Dim remainder = table.intern(std::move(rest));
+  const Dim exact = table.intern(normal(std::move(whole)));
+  if (remainder == 0) return exact;
+  if (remainder.is_constant() && b.is_constant()) return exact + floor_divide(remainder.key(), b.key());
+  return exact + division(remainder, b);
+}
+
 Dim bind_factor(const Factor& factor, const Bindings& bindings) {
   if (!factor.is_symbol) return floor_div(factor.dividend.bind(bindings), factor.divisor.bind(bindings));
   const auto bound = bindings.find(factor.text);
   return bound == bindings.end() ? Dim::symbol(factor.text) : Dim(bound->second);
+}
+
+enum class Operation : uint8_t { add, subtract, multiply, divide };
+
+struct Question {
+  Operation operation;
+  Dim a;
+  Dim b;
+
+  bool operator==(const Question&) const = default;
+};
+
+struct QuestionHash {
+  size_t operator()(const Question& question) const noexcept {
+    uint64_t hash = static_cast<uint64_t>(question.operation) + 1;
+    for (const Dim dim : {question.a, question.b}) {
+      hash = (hash ^ static_cast<uint64_t>(dim.key())) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+// `work()`, or what it gave before: programs ask for the same few sums and products again and again.
+template <class Work>
+Dim remember(Operation operation, Dim a, Dim b, Work work) {
+  constexpr size_t kMostAnswers = 1 << 16;
+  thread_local std::unordered_map<Question, Dim, QuestionHash> answers;
+  const Question question{operation, a, b};
+  if (const auto found = answers.find(question); found != answers.end()) return found->second;
+  const Dim answer = work();
+  if (answers.size() == kMostAnswers) answers.clear();
+  answers.emplace(question, answer);
+  return answer;
 }
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -214,86 +275,6 @@ bool is_symbol_name(std::string_view name) {
   if (name.empty() || name.size() > kLongestSymbol || !is_letter(name[0])) return false;
   return std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || is_digit(c); });
 }
-
-// expression := product {(+|-) product}; product := factor {(*|//) factor}; factor := [-] number | symbol | ( ... )
-class DimParser {
- public:
-  explicit DimParser(std::string_view text) : text_(text) {}
-
-  Dim parse() {
-    const Dim dim = expression();
-    if (peek() != '\0') reject();
-    return dim;
-  }
-
- private:
-  Dim expression() {
-    if (++depth_ > 32) reject();
-    Dim sum = product();
-    while (peek() == '+' || peek() == '-') sum = text_[at_++] == '+' ? sum + product() : sum - product();
-    --depth_;
-    return sum;
-  }
-
-  Dim product() {
-    Dim product = factor();
-    for (char c = peek(); c == '*' || c == '/'; c = peek()) {
-      ++at_;
-      if (c == '/' && (at_ == text_.size() || text_[at_++] != '/')) reject();
-      product = c == '*' ? product * factor() : floor_div(product, factor());
-    }
-    return product;
-  }
-
-  Dim factor() {
-    const char c = peek();
-    if (is_digit(c)) return number();
-    if (is_letter(c)) return Dim::symbol(word());
-    if (c == '-') return negated();
-    if (c != '(') reject();
-    ++at_;
-    const Dim dim = expression();
-    if (peek() != ')') reject();
-    ++at_;
-    return dim;
-  }
-
-  Dim negated() {
-    if (++depth_ > 32) reject();
-    ++at_;
-    const Dim dim = Dim(-1) * factor();
-    --depth_;
-    return dim;
-  }
-
-  Dim number() {
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc{} || value > INT64_MAX / 2) overflow();
-    at_ = static_cast<size_t>(end - text_.data());
-    return value;
-  }
-
-  std::string_view word() {
-    const size_t begin = at_;
-    while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-
-  char peek() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-
-  [[noreturn]] void reject() const {
-    throw ArgumentError(fmt::format("{} is not a dimension: stopped at {}; expected numbers and symbols with + - * //",
-                                    quote(text_), quote(text_.substr(std::min(at_, text_.size())))));
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
-  int depth_ = 0;
-};
 
 }  // namespace
 
@@ -339,49 +320,30 @@ Dim Dim::bind(const Bindings& bindings) const {
 Dim operator+(Dim a, Dim b) {
   if (a.is_constant() && b.is_constant()) return number(add(a.key(), b.key()));
   if (a == 0) return b;
-  return b == 0 ? a : scaled_sum(a, b, 1);
+  if (b == 0) return a;
+  return remember(Operation::add, a, b, [&] { return scaled_sum(a, b, 1); });
 }
 
 Dim operator-(Dim a, Dim b) {
   if (a.is_constant() && b.is_constant()) return number(add(a.key(), -b.key()));
-  return b == 0 ? a : scaled_sum(a, b, -1);
+  if (b == 0) return a;
+  return remember(Operation::subtract, a, b, [&] { return scaled_sum(a, b, -1); });
 }
 
 Dim operator*(Dim a, Dim b) {
   if (a.is_constant() && b.is_constant()) return number(multiply(a.key(), b.key()));
   if (a == 1) return b;
   if (b == 1) return a;
-  Sum terms;
-  for (const Term& left : sum_of(a)) {
-    for (const Term& right : sum_of(b)) terms.push_back(product(left, right));
-  }
-  return DimTable::get().intern(normal(std::move(terms)));
+  return remember(Operation::multiply, a, b, [&] { return product(a, b); });
 }
 
 Dim floor_div(Dim a, Dim b) {
   if (b == 1) return a;
   if (b.is_constant() && b.key() <= 0) floor_divide(0, b.key());  // throws, saying so
   if (a.is_constant() && b.is_constant()) return floor_divide(a.key(), b.key());
-  const Sum divisor = sum_of(b);
-  if (divisor.size() != 1) return a == b ? Dim(1) : division(a, b);
-  // What divides exactly comes out of the floor: floor((2q + r) / 2) = q + floor(r / 2).
-  Sum whole;
-  Sum rest;
-  for (Term& term : sum_of(a)) {
-    auto quotient = exact_quotient(term, divisor[0]);
-    if (quotient) whole.push_back(std::move(*quotient));
-    if (!quotient) rest.push_back(std::move(term));
-  }
-  DimTable& table = DimTable::get();
-  const Dim remainder = table.intern(std::move(rest));
-  const Dim quotient = table.intern(normal(std::move(whole)));
-  if (remainder == 0) return quotient;
-  if (remainder.is_constant() && b.is_constant()) return quotient + floor_divide(remainder.key(), b.key());
-  return quotient + division(remainder, b);
+  return remember(Operation::divide, a, b, [&] { return quotient(a, b); });
 }
 
 Dim ceil_div(Dim a, Dim b) { return floor_div(a + b - 1, b); }
-
-Dim parse_dim(std::string_view text) { return DimParser(text).parse(); }
 
 }  // namespace plimsoll::program

@@ -87,7 +87,8 @@ struct OpDef {
   std::function<std::optional<Layout>(const Call&, const Layout& of, int k)> views = nullptr;
   // What this op writes into storages of its inputs. Empty: it writes only new ones.
   std::vector<Overwrite> overwrites = {};
-  // Output 0 may take the storage of one of these inputs when nothing reads that input later; needs equal bytes.
+  // Output 0 may take the storage of one of these inputs when nothing reads that storage later; needs equal bytes, and
+  // an input that is the whole of its storage.
   std::vector<int> in_place = {};
 
   // Arithmetic operations, and bytes read and written when nothing is cached. Defaults: one for each element of
@@ -106,6 +107,7 @@ struct OpDef {
 
   bool is_optional_output(size_t k) const { return k < outputs.size() && outputs[k].ends_with('?'); }
   std::string_view input_name(int i) const;  // without its suffix
+  bool makes_views() const { return view || views; }
   // What `view` or `views` says of output k; nothing when it is not a view.
   std::optional<Layout> view_of(const Call& call, const Layout& of, int k) const;
 };

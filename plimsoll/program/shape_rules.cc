@@ -33,6 +33,16 @@ Dims broadcast(const Call& call, std::initializer_list<int> operands) {
   return shape;
 }
 
+std::optional<Dims> broadcast_shapes(const Dims& a, const Dims& b) {
+  Dims shape = a.rank() >= b.rank() ? a : b;
+  for (int from_end = 1; from_end <= std::min(a.rank(), b.rank()); ++from_end) {
+    const bool stretches = a.back(from_end) == 1;
+    shape[shape.rank() - from_end] = stretches ? b.back(from_end) : a.back(from_end);
+  }
+  const bool fits = broadcasts_to(a, shape) && broadcasts_to(b, shape);
+  return fits ? std::optional(shape) : std::nullopt;
+}
+
 bool broadcasts_to(const Dims& from, const Dims& to) {
   if (from.rank() > to.rank()) return false;
   for (int from_end = 1; from_end <= from.rank(); ++from_end) {
@@ -41,19 +51,22 @@ bool broadcasts_to(const Dims& from, const Dims& to) {
   return true;
 }
 
-AxisSet reduced_axes(const Call& call, int rank) {
+AxisSet reduced_axes(const Dims& axes, int rank) {
   AxisSet named;
-  for (const Dim axis : call.dims("axes")) {
-    const int64_t given = axis.constant();
-    if (given < -rank || given >= rank) {
-      call.reject(fmt::format("axes has {}, expected {} to {}", given, -rank, rank - 1));
-    }
-    const auto place = static_cast<size_t>(given < 0 ? given + rank : given);
-    if (named[place]) call.reject(fmt::format("axes {} names dimension {} twice", call.dims("axes").text(), place));
-    named.set(place);
+  for (const Dim axis : axes) named.set(static_cast<size_t>(axis.constant() + (axis.constant() < 0 ? rank : 0)));
+  for (int axis = 0; axes.empty() && axis < rank; ++axis) named.set(static_cast<size_t>(axis));
+  return named;
+}
+
+AxisSet reduced_axes(const Call& call, int rank) {
+  const Dims& axes = call.dims("axes");
+  for (const Dim axis : axes) {
+    if (axis.constant() >= -rank && axis.constant() < rank) continue;
+    call.reject(fmt::format("axes has {}, expected {} to {}", axis.text(), -rank, rank - 1));
   }
-  if (named.none()) {
-    for (int axis = 0; axis < rank; ++axis) named.set(static_cast<size_t>(axis));
+  const AxisSet named = reduced_axes(axes, rank);
+  if (!axes.empty() && static_cast<int>(named.count()) != axes.rank()) {
+    call.reject(fmt::format("axes {} names a dimension twice", axes.text()));
   }
   return named;
 }

@@ -3,6 +3,7 @@
 
 #include <bitset>
 #include <initializer_list>
+#include <optional>
 
 #include "plimsoll/program/op.h"
 
@@ -13,6 +14,8 @@ Type bit_mask(const Dims& shape);
 
 // The shape that these operands broadcast to: aligned at the last dimension, sizes equal or 1.
 Dims broadcast(const Call& call, std::initializer_list<int> operands);
+// The shape that both broadcast to; nothing when they do not.
+std::optional<Dims> broadcast_shapes(const Dims& a, const Dims& b);
 // Whether an operand of shape `from` may stand where `to` is wanted.
 bool broadcasts_to(const Dims& from, const Dims& to);
 
@@ -21,6 +24,7 @@ using AxisSet = std::bitset<Shape::kMaxRank>;
 
 // What the attribute `axes` names among `rank` dimensions, counted from the end when negative; all when it is empty.
 AxisSet reduced_axes(const Call& call, int rank);
+AxisSet reduced_axes(const Dims& axes, int rank);  // the same for axes that were checked
 // Without these dimensions, or with 1 in their places.
 Dims reduced_shape(const Dims& shape, AxisSet axes, bool keepdims);
 // How many elements become one.

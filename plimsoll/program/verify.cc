@@ -162,7 +162,7 @@ Placement placement(const Program& program, const Op& op, const Call& call, size
     const ValueInfo& input = program[op.inputs[static_cast<size_t>(overwrite.input)]];
     return {input.storage, input.view};
   }
-  if (!op.inputs.empty()) {
+  if (op.def->makes_views()) {
     const ValueInfo& input = program[op.inputs[0]];
     if (const auto view = op.def->view_of(call, layout(input), static_cast<int>(k))) return {input.storage, view, true};
   }

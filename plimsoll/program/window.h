@@ -41,7 +41,8 @@ Window window_of(const Call& call, const Dims& kernel);
 // The dimensions after batch and channels. Rejects other shapes than those with one to three of them.
 Dims spatial(const Call& call, const Dims& shape);
 
-// [batch, channels] of x and the spatial dimensions that the attribute `size` says, a list as above. Rejects empty ones.
+// [batch, channels] of x and the spatial dimensions that the attribute `size` says, a list as above. Rejects empty
+// ones.
 Dims sized(const Call& call, const Dims& x);
 
 // How many windows there are along each dimension of x. Rejects an x that has none.

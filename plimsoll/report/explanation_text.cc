@@ -77,14 +77,14 @@ class Writer {
   }
 
   void account(const Account& account) {
-    text_ += fmt::format("\n  {:<34} {:>12}\n", account.name, format_bytes(account.total_bytes));
+    text_ += fmt::format("\n  {:<38} {:>12}\n", account.name, format_bytes(account.total_bytes));
     auto parts = account.parts;
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
     for (const explain::Holder& part : parts) {
       const double share =
           account.total_bytes == 0 ? 0 : static_cast<double>(part.bytes) / static_cast<double>(account.total_bytes);
       text_ +=
-          fmt::format("    {:<32} {:>12}  {:<{}} {:>3.0f} %\n", part.name, format_bytes(part.bytes),
+          fmt::format("    {:<36} {:>12}  {:<{}} {:>3.0f} %\n", part.name, format_bytes(part.bytes),
                       std::string(static_cast<size_t>(std::lround(share * kBarWidth)), '#'), kBarWidth, 100 * share);
     }
   }

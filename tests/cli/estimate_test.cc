@@ -56,7 +56,7 @@ void expect_refused(const std::string& arguments, std::string_view message) {
 
 TEST(CliEstimate, RefusesWhatMakesNoSense) {
   expect_refused("resnet-50",
-                 "there is no model 'resnet-50'; did you mean resnet18, resnet50?; "
+                 "there is no model 'resnet-50'; did you mean resnet50? "
                  "`plimsoll models` lists all");
   expect_refused("mlp --batch 0", "batch 0 is out of range: mlp takes 1 to 2147483647");
   expect_refused("mlp --batch -3", "batch -3 is out of range: mlp takes 1 to 2147483647");

@@ -115,7 +115,7 @@ TEST(Log, ReadsTablesOfMemorySummary) {
 
 TEST(Log, FindsNothingWhereThereIsNothing) {
   for (const std::string& text : {std::string("step 1 loss 0.5 memory 3 GiB\n"), std::string("\0\x80\xff\n", 4),
-                                 std::string("the word MemoryErrors is no error, out of memory neither\n")}) {
+                                  std::string("the word MemoryErrors is no error, out of memory neither\n")}) {
     EXPECT_TRUE(read(text).failures.empty()) << text;
   }
   const Explanation explanation =

@@ -119,8 +119,8 @@ TEST(Limits, OfThisMachineGiveABudgetWithItsSource) {
 }
 
 TEST(ParseBudget, ReadsSizesAndAuto) {
-  EXPECT_EQ(parse_budget("2GiB", "--budget").bytes, 2 * kGiB);
-  EXPECT_EQ(parse_budget("2GiB", "--budget").source, "--budget");
+  EXPECT_EQ(parse_budget("2MiB", "--budget").bytes, 2 * kMiB);
+  EXPECT_EQ(parse_budget("2MiB", "--budget").source, "--budget");
   EXPECT_GT(parse_budget("auto", "--budget").bytes, 0);
   EXPECT_NE(parse_budget("auto", "--budget").source, "--budget");
 }
@@ -128,6 +128,16 @@ TEST(ParseBudget, ReadsSizesAndAuto) {
 TEST(ParseBudget, RefusesZeroAndGarbage) {
   for (const char* text : {"0", "0GiB", "", "much", "-1", "1e30", "2 GiB please", "nan"}) {
     EXPECT_THROW(parse_budget(text, "--budget"), ArgumentError) << text;
+  }
+}
+
+TEST(ParseBudget, RefusesMoreThanTheMachineHasAndSaysWhichRule) {
+  const int64_t most = machine_budget().bytes;
+  try {
+    parse_budget("4EiB", "--budget");
+    FAIL() << "4 EiB of " << most;
+  } catch (const ArgumentError& error) {
+    EXPECT_NE(std::string(error.what()).find("this machine has"), std::string::npos) << error.what();
   }
 }
 

@@ -64,7 +64,7 @@ TEST(Nn, TrainingInLowerPrecisionKeepsMasterWeights) {
             "%fc.cast: bf16[3,16] parameter = cast(%fc.weight) {dtype=bf16}\n"
             "%fc.cast_2: bf16[3] parameter = cast(%fc.bias) {dtype=bf16}\n"
             "%fc.linear: bf16[batch,3] = linear(%x, %fc.cast, %fc.cast_2)\n"
-            "%mse_loss: f32[] = mse_loss(%fc.linear, %target) {reduction=mean}\n"
+            "%mse_loss: f32[] = mse_loss(%fc.linear, %target)\n"
             "output %mse_loss\n");
 }
 

@@ -113,11 +113,68 @@ TEST(Pack, FindsTheOptimumWithEverything) {
   expect_same_as_exhaustive({.alignments = true, .gaps = true, .fixed = true}, 6, 200 * kEffort, 8);
 }
 
+TEST(Pack, GivesTheSameAnswersWithAnyInferenceSwitchedOff) {
+  bool Inference::*const switches[] = {&Inference::not_first, &Inference::support,     &Inference::dominance,
+                                       &Inference::symmetry,  &Inference::backjumping, &Inference::nogoods};
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 30 * kEffort; ++i) {
+    const Spice spice{.alignments = i % 4 == 1, .gaps = i % 4 == 2, .fixed = i % 4 == 3};
+    const Buffers buffers = random_buffers(random, 8, spice);
+    const Result expected = pack(buffers);
+    for (bool Inference::*const off : switches) {
+      Options options{.time_limit_s = 600, .node_limit = 1'000'000};
+      options.inference.*off = false;
+      const Result result = pack(buffers, options);
+      ASSERT_EQ(result.outcome, expected.outcome) << "case " << i;
+      ASSERT_EQ(result->peak_bytes, expected->peak_bytes) << "case " << i;
+      ASSERT_EQ(result->optimal, expected->optimal) << "case " << i;
+    }
+  }
+}
+
+TEST(Pack, StartsFromAHint) {
+  std::mt19937_64 random(12);
+  Buffers buffers = planted(random, 200, 100, 1024);
+  Options options{.capacity = 1024, .time_limit_s = 600, .node_limit = 1'000'000};
+  const Result before = pack(buffers, options);
+  ASSERT_TRUE(before) << before.why();
+  buffers[7].bytes -= buffers[7].bytes > 1 ? 1 : 0;
+  options.hint = before->offsets;
+  const Result after = pack(buffers, options);
+  ASSERT_TRUE(after) << after.why();
+  EXPECT_EQ(find_fault(buffers, after->offsets, 1024), std::nullopt);
+  EXPECT_EQ(after->nodes, 0);
+}
+
+// Two buffers at the start change places with the gap that one of them leaves; the rest of the hint stays good.
+TEST(Pack, RepairsAHintAroundACollision) {
+  const Buffers buffers = {{.bytes = 6, .first = 0, .end = 2},
+                           {.bytes = 5, .first = 1, .end = 3},
+                           {.bytes = 4, .first = 2, .end = 9},
+                           {.bytes = 7, .first = 6, .end = 9}};
+  const std::vector<int64_t> hint = {0, 4, 0, 4};
+  const Result result = pack(buffers, {.capacity = 11, .hint = hint});
+  ASSERT_TRUE(result) << result.why();
+  EXPECT_EQ(find_fault(buffers, result->offsets, 11), std::nullopt);
+}
+
+TEST(Pack, TakesHintsThatAreNoUse) {
+  std::mt19937_64 random(13);
+  for (int i = 0; i < 20 * kEffort; ++i) {
+    const Buffers buffers = random_buffers(random, 10, {.alignments = true, .gaps = true});
+    std::vector<int64_t> hint;
+    for (size_t b = 0; b < buffers.size(); ++b) hint.push_back(between(random, -1, 20));
+    const Result result = pack(buffers, {.hint = hint});
+    ASSERT_EQ(result->peak_bytes, pack(buffers)->peak_bytes) << "case " << i;
+    ASSERT_EQ(find_fault(buffers, result->offsets, result->peak_bytes), std::nullopt) << "case " << i;
+  }
+}
+
 TEST(Pack, FindsPlantedPerfectPackings) {
   std::mt19937_64 random(7);
   for (const int64_t count : {50, 100, 200, 500}) {
     const Buffers buffers = planted(random, count, count / 2, 1024);
-    const auto packing = pack(buffers, {.capacity = 1024});
+    const auto packing = pack(buffers, {.capacity = 1024, .time_limit_s = 600, .node_limit = 1'000'000});
     ASSERT_TRUE(packing) << count << ": " << packing.why();
     EXPECT_TRUE(packing->optimal);
     EXPECT_EQ(find_fault(buffers, packing->offsets, 1024), std::nullopt);
@@ -136,7 +193,7 @@ TEST(Pack, IsTheSameForOneSeedAndThreadCount) {
 TEST(Pack, PacksTrainingStepsWithinOnePercent) {
   std::mt19937_64 random(9);
   const Buffers buffers = training_step(random, 100);
-  const auto packing = pack(buffers, {.time_limit_s = 1});
+  const auto packing = pack(buffers, {.time_limit_s = 600, .node_limit = 2000});
   EXPECT_EQ(find_fault(buffers, packing->offsets, packing->peak_bytes), std::nullopt);
   EXPECT_LE(static_cast<double>(packing->peak_bytes), 1.01 * static_cast<double>(packing->lower_bound_bytes));
 }

@@ -37,6 +37,9 @@ TEST(AlongAxis, CumsumGoesEitherWay) {
   check_op({.operands = {{.shape = {3}, .dtype = DType::i64, .values = {1, 2, 3}}},
             .build = [](Builder& b, const std::vector<Value>& x) { return cumsum(b, x[0], 0, {.exclusive = true}); },
             .expected = {0, 1, 3}});
+  check_op({.operands = {{{3, 0}}},
+            .build = [](Builder& b, const std::vector<Value>& x) { return cumsum(b, x[0], 1); },
+            .type = "f32[3,0]"});
   check_op({.operands = {{.shape = {2, 2}, .values = {1, 2, 3, 4}}},
             .build = [](Builder& b, const std::vector<Value>& x) { return cumsum(b, x[0], 0, {.reverse = true}); },
             .expected = {4, 6, 3, 4}});

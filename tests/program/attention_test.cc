@@ -5,8 +5,11 @@
 #include <cmath>
 
 #include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/ops/elementwise_binary.h"
+#include "plimsoll/program/ops/elementwise_unary.h"
+#include "plimsoll/program/ops/matmul.h"
 #include "plimsoll/program/ops/shape.h"
-#include "tests/program/error_of.h"
+#include "plimsoll/program/ops/softmax.h"
 #include "tests/program/op_check.h"
 
 namespace plimsoll::program {
@@ -60,6 +63,36 @@ TEST(Attention, QueryThatSeesNoKeyGivesZeros) {
                     {.shape = {2, 2}, .dtype = DType::boolean, .values = {0, 0, 0, 1}}},
        .build = [](Builder& b, const std::vector<Value>& x) { return attention(b, x[0], x[1], x[2], {.mask = x[3]}); },
        .expected = {0, 7}});
+}
+
+TEST(Attention, DropsWeightsAsDropoutOfThemWould) {
+  const auto dropped = [](Builder& b, const std::vector<Value>& x) {
+    return attention(b, x[0], x[1], x[2],
+                     {.scale = 1, .seed = x[3], .dropout = {.rate = 0.4, .stream = 7, .offset = 3}});
+  };
+  const auto written_out = [](Builder& b, const std::vector<Value>& x) {
+    const Value weights = softmax(b, matmul(b, x[0], x[1], {.transpose_b = true}));
+    return matmul(b, dropout(b, weights, x[3], {.rate = 0.4, .stream = 7, .offset = 3}), x[2]);
+  };
+  const std::vector<Operand> operands = {
+      {{2, 3, 5, 4}}, {{2, 3, 7, 4}}, {{2, 3, 7, 2}}, {.shape = {}, .dtype = DType::i64, .values = {20}}};
+  check_op({.operands = operands, .build = dropped, .type = "f32[2,3,5,2]"});
+  check_op({.operands = operands,
+            .build = [&](Builder& b,
+                         const std::vector<Value>& x) { return add(b, dropped(b, x), neg(b, written_out(b, x))); },
+            .expected = std::vector<double>(2 * 3 * 5 * 2, 0.0)});
+}
+
+TEST(Attention, DropsWithAMaskToo) {
+  check_op({.operands = {{{1, 2, 3, 4}},
+                         {{1, 2, 5, 4}},
+                         {{1, 2, 5, 4}},
+                         {.shape = {}, .dtype = DType::i64, .values = {20}},
+                         {{3, 5}}},
+            .build = [](Builder& b, const std::vector<Value>& x) {
+              return attention(b, x[0], x[1], x[2],
+                               {.mask = x[4], .causal = true, .seed = x[3], .dropout = {.rate = 0.3}});
+            }});
 }
 
 // What backward keeps beyond its operands grows with the sequence, not with its square.

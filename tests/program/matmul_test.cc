@@ -5,7 +5,6 @@
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/ops/linear.h"
 #include "plimsoll/program/ops/shape.h"
-#include "tests/program/error_of.h"
 #include "tests/program/op_check.h"
 
 namespace plimsoll::program {
@@ -136,6 +135,19 @@ TEST(Linear, RejectsWhatDoesNotFit) {
   EXPECT_EQ(error_of([&] { linear(b, w, w, x); }),
             "linear %linear: x is f32[10,29], w is f32[10,29], bias is f32[batch,28]; bias must have w's dtype and as "
             "many elements as w has rows");
+  const Value whole = b.input("whole", {DType::i32, {2, 2}});
+  for (const char* op : {"linear", "linear_backward_input", "linear_backward_weights"}) {
+    EXPECT_NE(error_of([&] { b.emit(op, {whole, whole}); }).find("must be floating"), std::string::npos) << op;
+  }
+}
+
+TEST(Linear, GradientOfTheBiasAloneMakesNoOtherGradient) {
+  Builder b;
+  const Value x = b.input("x", {DType::f32, {5, 3}});
+  const Value bias = b.parameter("bias", {DType::f32, {2}});
+  const Root root{linear(b, x, b.input("w", {DType::f32, {2, 3}}), bias)};
+  gradients(b, std::span(&root, 1), std::span(&bias, 1));
+  for (const Op& op : b.program().ops) EXPECT_NE(op.def->name, "linear_backward_weights");
 }
 
 TEST(Linear, BackwardOfTheWeightsComesBeforeThatOfTheInput) {

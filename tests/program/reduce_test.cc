@@ -4,6 +4,7 @@
 
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/ops/shape.h"
+#include "plimsoll/program/verify.h"
 #include "tests/program/op_check.h"
 
 namespace plimsoll::program {
@@ -103,6 +104,7 @@ TEST(ReduceOps, MeansDivideByTheSizeThatIsBound) {
   const Op& divide = b.program().ops[b.program().ops.size() - 3];
   EXPECT_EQ(divide.def->name, "affine");
   EXPECT_EQ(divide.attributes[1].text(), "2*batch");
+  for (const int64_t size : {1, 5}) EXPECT_NO_THROW(verify_bound(bind(b.program(), {{"batch", size}})));
 }
 
 TEST(ReduceOps, MaxSavesAnIndexForEachResult) {
@@ -132,7 +134,7 @@ TEST(ReduceOps, RejectsWhatMakesNoSense) {
   EXPECT_EQ(error_of([&] {
               sum(b, x, {.axes = {1, -1}});
             }),
-            "sum %sum: x is f32[3,17]; axes [1,-1] names dimension 1 twice");
+            "sum %sum: x is f32[3,17]; axes [1,-1] names a dimension twice");
   EXPECT_EQ(error_of([&] { mean(b, b.input("i", {DType::i32, {3}})); }), "mean %mean: x is i32[3]; x must be floating");
   EXPECT_EQ(error_of([&] {
               max(b, b.input("none", {DType::f32, {0}}));

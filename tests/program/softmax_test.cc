@@ -6,7 +6,6 @@
 
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/ops/shape.h"
-#include "tests/program/error_of.h"
 #include "tests/program/op_check.h"
 
 namespace plimsoll::program {

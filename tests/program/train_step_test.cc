@@ -14,7 +14,7 @@
 #include "plimsoll/program/ops/loss.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/program/verify.h"
-#include "tests/program/error_of.h"
+#include "tests/program/op_check.h"
 
 namespace plimsoll::program {
 namespace {

@@ -19,6 +19,8 @@ TEST(Plot, ShowsTheLargestOfTheTimesThatShareAColumn) {
 TEST(Plot, StretchesFewTimesOverTheColumns) {
   const std::vector<int64_t> heights = {8, 4};
   EXPECT_EQ(plot(heights, 4, 1), (std::vector<std::string>{"██▄▄"}));
+  EXPECT_EQ(column_of(0, heights.size(), 4), 0);
+  EXPECT_EQ(column_of(1, heights.size(), 4), 2);
 }
 
 TEST(Plot, IsEmptyForNoTimes) { EXPECT_EQ(plot({}, 4, 2), (std::vector<std::string>{"", ""})); }

@@ -9,7 +9,7 @@ namespace {
 
 // [batch, sequence, width] to [batch, heads, sequence, width / heads]: views.
 Value by_head(Net& net, Value x, int64_t heads) {
-  const Dims& shape = net.b.shape(x);
+  const Dims shape = net.b.shape(x);
   const Value apart = program::reshape(net.b, x, {shape[0], shape[1], heads, shape[2].constant() / heads});
   return program::transpose(net.b, apart, {0, 2, 1, 3});
 }

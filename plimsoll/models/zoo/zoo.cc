@@ -75,9 +75,8 @@ const ModelInfo& find_model(std::string_view name) {
     if (model.name == name) return model;
     if (is_similar(name, model.name)) similar.push_back(model.name);
   }
-  throw ArgumentError(
-      fmt::format("there is no model {}{}; `plimsoll models` lists all", quote(name),
-                  similar.empty() ? std::string() : fmt::format("; did you mean {}?", fmt::join(similar, ", "))));
+  const std::string hint = similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", "));
+  throw ArgumentError(fmt::format("there is no model {}; {}`plimsoll models` lists all", quote(name), hint));
 }
 
 program::Bindings bindings(const ModelInfo& model, const program::Bindings& asked) {

@@ -23,8 +23,7 @@ std::vector<Type> infer_cumsum(const Call& call) {
 
 // Each element adds to those after it, so it collects what comes after it.
 void differentiate_cumsum(Gradient& g) {
-  const auto axis = static_cast<int>(g.attribute("axis").dim().constant());
-  g.set(0, cumsum(g.b, g.of_output(), axis,
+  g.set(0, cumsum(g.b, g.of_output(), g.axis("axis"),
                   {.exclusive = g.attribute("exclusive").flag(), .reverse = !g.attribute("reverse").flag()}));
 }
 

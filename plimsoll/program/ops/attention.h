@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plimsoll/program/builder.h"
+#include "plimsoll/program/ops/dropout.h"
 
 namespace plimsoll::program {
 
@@ -10,6 +11,9 @@ struct AttentionOptions {
   Value mask = {};
   bool causal = false;  // query i sees keys 0 to i
   double scale = 0;     // of the scores; 0: one over the square root of their dimension
+  // Given: weights are dropped as dropout(weights, seed, options) would, drawn again in the backward pass.
+  Value seed = {};
+  DropoutOptions dropout = {};
 };
 
 // softmax(scale * q k' + mask) v for q[batch, heads, queries, dim], k[batch, heads, keys, dim] and

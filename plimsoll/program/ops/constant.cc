@@ -1,13 +1,11 @@
 #include "plimsoll/program/ops/constant.h"
 
+#include "plimsoll/program/shape_rules.h"
+
 namespace plimsoll::program {
 namespace {
 
-std::vector<Type> infer_fill(const Call& call) {
-  const auto dtype = try_parse_dtype(call.word("dtype"));
-  call.require(dtype.has_value(), "the attribute dtype must name a dtype");
-  return {{*dtype, call.dims("shape")}};
-}
+std::vector<Type> infer_fill(const Call& call) { return {{dtype_attribute(call), call.dims("shape")}}; }
 
 }  // namespace
 
@@ -22,7 +20,7 @@ void register_constant(OpTable& table) {
                             {"shape", AttributeKind::dims, {}},
                             {"dtype", AttributeKind::word, Attribute(DType::f32)}},
              .infer = infer_fill,
-             .flops = [](const Call&) { return Dim(0); }});
+             .flops = no_flops});
 }
 
 }  // namespace plimsoll::program

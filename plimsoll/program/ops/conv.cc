@@ -97,13 +97,14 @@ void differentiate_bias(Gradient& g) {
   if (g.arity() > 2 && g.wants(2)) g.set(2, channel_sum(g.b, g.of_output()));
 }
 
+// The gradient of the weights first: it is the last to read x, which is then free before dx is made.
 void differentiate_conv(Gradient& g) {
   const Value dy = g.of_output();
   const Value x = g.input(0);
   const Value w = g.input(1);
-  if (g.wants(0)) g.set(0, conv_backward_data(g.b, dy, w, g.b.shape(x), options_of(g)));
   if (g.wants(1)) g.set(1, conv_backward_weights(g.b, dy, x, g.b.shape(w), options_of(g)));
   differentiate_bias(g);
+  if (g.wants(0)) g.set(0, conv_backward_data(g.b, dy, w, g.b.shape(x), options_of(g)));
 }
 
 // y = conv_backward_data(x, w), so dy stands where conv has its input, and x where conv has the gradient of its result.
@@ -111,9 +112,9 @@ void differentiate_conv_transpose(Gradient& g) {
   const Value dy = g.of_output();
   const Value x = g.input(0);
   const Value w = g.input(1);
-  if (g.wants(0)) g.set(0, conv(g.b, dy, w, {}, options_of(g)));
   if (g.wants(1)) g.set(1, conv_backward_weights(g.b, x, dy, g.b.shape(w), options_of(g)));
   differentiate_bias(g);
+  if (g.wants(0)) g.set(0, conv(g.b, dy, w, {}, options_of(g)));
 }
 
 // Two for each product: every element of `side`, the result of a convolution, with the weights of one of its channels.

@@ -66,6 +66,8 @@ std::vector<Type> infer_keep_where(const Call& call) {
 }
 
 std::vector<Type> infer_pow_backward(const Call& call) {
+  call.require_floating(0);
+  for (const int i : {1, 2}) call.require_same_dtype(0, i);
   const Dims shape = broadcast(call, {1, 2});
   call.require(call.shape(0) == shape, "dy must have the shape that x and z broadcast to");
   return {call.input(0)};

@@ -1,5 +1,8 @@
 #include "plimsoll/program/ops/elementwise_unary.h"
 
+#include <array>
+#include <variant>
+
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/shape_rules.h"
 

@@ -31,14 +31,15 @@ std::vector<Type> infer_embedding(const Call& call) {
 }
 
 std::vector<Type> infer_gather_backward(const Call& call) {
+  call.require_floating(0);
   require_integer(call, 1);
   const Dims& dy = call.shape(0);
   const Dims& index = call.shape(1);
-  const auto axis = static_cast<int>(call.integer("axis"));
+  const int64_t axis = call.integer("axis");
   const bool fits =
-      axis >= 0 && axis + index.rank() <= dy.rank() && std::equal(index.begin(), index.end(), dy.begin() + axis);
+      axis >= 0 && axis <= dy.rank() - index.rank() && std::equal(index.begin(), index.end(), dy.begin() + axis);
   call.require(fits, "dy must have the dimensions of index from axis on");
-  return {{call.input(0).dtype, replaced(dy, axis, index.rank(), {call.dim("size")})}};
+  return {{call.input(0).dtype, replaced(dy, static_cast<int>(axis), index.rank(), {call.dim("size")})}};
 }
 
 // An index for elements of `whole`: the same rank, and no larger but along the axis.
@@ -86,10 +87,7 @@ void set_rows(Gradient& g, int axis, const Attribute& padding) {
                     {{"axis", axis}, {"size", size}, {"padding", padding}}));
 }
 
-void differentiate_gather(Gradient& g) {
-  const auto axis = static_cast<int>(g.attribute("axis").dim().constant());
-  set_rows(g, axis < 0 ? axis + g.b.shape(g.input(0)).rank() : axis, -1);
-}
+void differentiate_gather(Gradient& g) { set_rows(g, g.axis("axis"), -1); }
 
 void differentiate_embedding(Gradient& g) { set_rows(g, 0, Attribute(g.attribute("padding"))); }
 
@@ -103,7 +101,7 @@ void differentiate_gather_elements(Gradient& g) {
 void differentiate_scatter_elements(Gradient& g) {
   const Value dy = g.of_output();
   const Value index = g.input(1);
-  const auto axis = static_cast<int>(g.attribute("axis").dim().constant());
+  const int axis = g.axis("axis");
   const bool adds = g.attribute("add").flag();
   if (g.wants(0) && adds) g.set(0, dy);
   if (g.wants(0) && !adds) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/ops/reduce.h"
 
 namespace plimsoll::program {
 namespace {
@@ -12,13 +13,14 @@ Type with_last(Type type, Dim last) {
   return type;
 }
 
+// Operand i is rows of features, floating, and of the dtype of the other operand.
 void require_rows(const Call& call, int i) {
+  call.require_floating(i);
+  call.require_same_dtype(0, 1);
   if (call.shape(i).empty()) call.reject(fmt::format("{} must have at least one dimension", call.def.input_name(i)));
 }
 
 std::vector<Type> infer_linear(const Call& call) {
-  call.require_floating(0);
-  call.require_same_dtype(0, 1);
   require_rows(call, 0);
   call.require_rank(1, 2);
   const Dims& w = call.shape(1);
@@ -51,10 +53,9 @@ std::vector<Type> infer_backward_weights(const Call& call) {
 // The gradients of w and the bias first: they are the last to read x, which is then free before dx is made.
 void differentiate_linear(Gradient& g) {
   const bool wants_bias = g.arity() > 2 && g.wants(2);
-  if (g.wants(1) || wants_bias) {
-    g.set(1, g.b.emit("linear_backward_weights", {g.of_output(), g.input(0)}));
-    if (wants_bias) g.set(2, g.b.optional_output(g.b.program().ops.size() - 1, 1));
-  }
+  if (g.wants(1)) g.set(1, g.b.emit("linear_backward_weights", {g.of_output(), g.input(0)}));
+  if (wants_bias && g.wants(1)) g.set(2, g.b.optional_output(g.b.program().ops.size() - 1, 1));
+  if (wants_bias && !g.wants(1)) g.set(2, sum_to(g.b, g.of_output(), g.b.shape(g.input(2))));
   if (g.wants(0)) g.set(0, g.b.emit("linear_backward_input", {g.of_output(), g.input(1)}));
 }
 

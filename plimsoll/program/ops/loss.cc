@@ -6,6 +6,7 @@
 
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/ops/sum_dtype.h"
+#include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::program {
 namespace {
@@ -24,20 +25,13 @@ Type reduced(const Call& call, DType dtype, const Dims& parts) {
   return {sum_dtype(dtype), {}};
 }
 
-Dims without(const Dims& dims, int axis) {
-  Dims rest;
-  for (int i = 0; i < dims.rank(); ++i) {
-    if (i != axis) rest.push_back(dims[i]);
-  }
-  return rest;
-}
-
 // ---- cross entropy ----
 
 // Logits are operand `logits`, targets the next. Returns the shape of the targets.
 Dims check_classes(const Call& call, int logits) {
   call.require_floating(logits);
-  const Dims lines = without(call.shape(logits), call.axis("axis", logits));
+  const AxisSet classes = AxisSet().set(static_cast<size_t>(call.axis("axis", logits)));
+  const Dims lines = reduced_shape(call.shape(logits), classes, false);
   if (!is_integer(call.input(logits + 1).dtype)) call.reject("targets must be integers: the index of a class");
   if (call.shape(logits + 1) != lines) {
     call.reject(fmt::format("targets must be of the shape of the logits without dimension {}, {}", call.integer("axis"),
@@ -63,9 +57,8 @@ std::vector<Type> infer_cross_entropy_backward(const Call& call) {
 }
 
 void differentiate_cross_entropy(Gradient& g) {
-  const auto same = [&](std::string_view name) { return NamedAttribute(name, g.attribute(name)); };
-  g.set(0, g.b.emit("cross_entropy_backward", {g.of_output(), g.input(0), g.input(1), g.saved(1)},
-                    {same("axis"), same("ignored_index"), same("label_smoothing"), same("reduction")}));
+  const std::vector<Value> reads = {g.of_output(), g.input(0), g.input(1), g.saved(1)};
+  g.set(0, g.b.emit("cross_entropy_backward", reads, g.attributes()));
 }
 
 void add_cross_entropy(OpTable& table) {
@@ -110,11 +103,11 @@ std::vector<Type> infer_pointwise_backward(const Call& call) {
 void add_pointwise(OpTable& table, const std::string& name, const std::vector<AttributeSpec>& parameters = {}) {
   std::vector<AttributeSpec> attributes = {reduction_attribute()};
   attributes.insert(attributes.end(), parameters.begin(), parameters.end());
-  const auto differentiate = [name, attributes](Gradient& g) {
+  const auto differentiate = [name](Gradient& g) {
     for (int i = 0; i < 2; ++i) {
       if (!g.wants(i)) continue;
-      std::vector<NamedAttribute> same = {{"operand", Attribute(i)}};
-      for (const AttributeSpec& spec : attributes) same.emplace_back(spec.name, g.attribute(spec.name));
+      std::vector<NamedAttribute> same = g.attributes();
+      same.emplace_back("operand", Attribute(i));
       g.set(i, g.b.emit(name + "_backward", std::vector{g.of_output(), g.input(0), g.input(1)}, same));
     }
   };

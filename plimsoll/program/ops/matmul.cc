@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "plimsoll/program/autodiff.h"
-#include "plimsoll/program/broadcast.h"
+#include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::program {
 namespace {
@@ -48,7 +48,7 @@ std::vector<Type> infer_matmul(const Call& call) {
 std::vector<Type> infer_matmul_sum(const Call& call) {
   const Type product = infer_matmul(call)[0];
   const Dims& batch = call.dims("batch");
-  if (broadcast_shapes(batch, batch_of(product.shape)) != batch_of(product.shape)) {
+  if (!broadcasts_to(batch, batch_of(product.shape))) {
     call.reject(
         fmt::format("batch {} must broadcast to the product's, {}", batch.text(), batch_of(product.shape).text()));
   }

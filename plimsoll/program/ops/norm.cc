@@ -237,7 +237,7 @@ std::vector<NamedAttribute> named_eps(double eps) { return {{"eps", eps}}; }
 void update(Builder& b, size_t norm, const RunningStatistics& running) {
   const Value mean = b.optional_output(norm, 1);
   const Value variance = b.optional_output(norm, 3);
-  const Dims& x = b.shape(b.program().ops[norm].inputs[0]);
+  const Dims x = b.shape(b.program().ops[norm].inputs[0]);
   Dim count = x[0];
   for (int axis = 2; axis < x.rank(); ++axis) count = count * x[axis];
   const Phase phase = b.phase();
@@ -263,7 +263,7 @@ Value group_norm(Builder& b, Value x, Dim groups, Value weight, Value bias, doub
 }
 
 Value instance_norm(Builder& b, Value x, Value weight, Value bias, double eps) {
-  const Dims& shape = b.shape(x);
+  const Dims shape = b.shape(x);
   return group_norm(b, x, shape.rank() < 2 ? Dim(1) : shape[1], weight, bias, eps);
 }
 

@@ -51,6 +51,7 @@ std::vector<Type> infer_backward(const Call& call) {
 }
 
 std::vector<Type> infer_extreme_backward(const Call& call) {
+  call.require_floating(0);
   const Dims& shape = call.dims("shape");
   const Dims expected = reduced_shape(shape, reduced_axes(call, shape.rank()), call.flag("keepdims"));
   call.require(call.shape(0) == expected, "dy must have the attribute shape reduced over axes");
@@ -58,38 +59,22 @@ std::vector<Type> infer_extreme_backward(const Call& call) {
   return {{call.input(0).dtype, shape}};
 }
 
-// Dimensions of x with 1 where they were reduced, whether or not the result keeps them.
-Dims kept_shape(const Gradient& g) {
-  const Dims shape = g.b.shape(g.input(0));
-  const Dims axes = g.attribute("axes").dims();
-  Dims kept = shape;
-  for (const Dim axis : axes) kept[static_cast<int>(axis.constant() + (axis.constant() < 0 ? shape.rank() : 0))] = 1;
-  if (!axes.empty()) return kept;
-  for (int axis = 0; axis < kept.rank(); ++axis) kept[axis] = 1;
-  return kept;
-}
+AxisSet axes_of(const Gradient& g) { return reduced_axes(g.attribute("axes").dims(), g.b.shape(g.input(0)).rank()); }
 
 // dy, shown at every element that it was made of.
 Value spread(Gradient& g, Value dy) {
-  const Dims kept = kept_shape(g);
+  const Dims kept = reduced_shape(g.b.shape(g.input(0)), axes_of(g), true);
   if (g.b.shape(dy) != kept) dy = reshape(g.b, dy, kept);
   return expand(g.b, dy, g.b.shape(g.input(0)));
 }
 
 void differentiate_sum(Gradient& g) { g.set(0, spread(g, g.of_output())); }
 
-Dim count_of(const Gradient& g) {
-  const Dims shape = g.b.shape(g.input(0));
-  const Dims kept = kept_shape(g);
-  Dim count = 1;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (kept[axis] != shape[axis]) count = count * shape[axis];
-  }
-  return count;
-}
-
 // Divides before it spreads: the divided values are few.
-void differentiate_mean(Gradient& g) { g.set(0, spread(g, affine(g.b, g.of_output(), {.divisor = count_of(g)}))); }
+void differentiate_mean(Gradient& g) {
+  const Dim count = reduced_count(g.b.shape(g.input(0)), axes_of(g));
+  g.set(0, spread(g, affine(g.b, g.of_output(), {.divisor = count})));
+}
 
 void differentiate_extreme(Gradient& g) {
   const Dims shape = g.b.shape(g.input(0));

@@ -12,6 +12,8 @@
 namespace plimsoll::program {
 namespace {
 
+constexpr int64_t kMostParts = 4096;
+
 // Element i along a dimension of the slice is element start + i * step of a dimension of `whole`.
 void require_inside(const Call& call, const Dims& whole, const Dims& sizes) {
   for (int axis = 0; axis < whole.rank(); ++axis) {
@@ -63,7 +65,7 @@ std::vector<Dim> piece_sizes(const Call& call) {
   const Dims& sizes = call.dims("sizes");
   if (!sizes.empty()) return {sizes.begin(), sizes.end()};
   const int64_t parts = call.integer("parts");
-  call.require(parts > 0, "parts must be above 0, or sizes given");
+  call.require(parts > 0 && parts <= kMostParts, "parts must be 1 to 4096, or sizes given");
   const Dim whole = call.shape(0)[call.axis("axis")];
   return std::vector<Dim>(static_cast<size_t>(parts), floor_div(whole, parts));
 }
@@ -99,7 +101,7 @@ void differentiate_split(Gradient& g) {
     const Value dy = g.of_output(k);
     gradients.push_back(dy ? dy : fill(g.b, 0, g.b.type(g.output(k))));
   }
-  g.set(0, concat(g.b, gradients, static_cast<int>(g.attribute("axis").dim().constant())));
+  g.set(0, concat(g.b, gradients, g.axis("axis")));
 }
 
 std::vector<Type> infer_concat(const Call& call) {
@@ -118,8 +120,7 @@ std::vector<Type> infer_concat(const Call& call) {
 }
 
 void differentiate_concat(Gradient& g) {
-  const auto given = static_cast<int>(g.attribute("axis").dim().constant());
-  const int axis = given < 0 ? given + g.b.shape(g.input(0)).rank() : given;
+  const int axis = g.axis("axis");
   Dim start = 0;
   for (int i = 0; i < g.arity(); ++i) {
     const Dim end = start + g.b.shape(g.input(i))[axis];

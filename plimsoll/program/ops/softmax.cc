@@ -26,7 +26,7 @@ void add_pair(OpTable& table, const std::string& name) {
              .infer = infer_softmax,
              .gradient =
                  [backward](Gradient& g) {
-                   g.set(0, g.b.emit(backward, {g.of_output(), g.output()}, {{"axis", g.attribute("axis")}}));
+                   g.set(0, g.b.emit(backward, std::vector{g.of_output(), g.output()}, g.attributes()));
                  },
              .in_place = {0},
              .flops = [](const Call& call) { return Dim(5) * call.shape(0).elements(); }});

@@ -46,7 +46,7 @@ void cumsum(Run<T>& run) {
   on_numbers(run.in(0), [&](auto of) {
     for (Line line : lines(run, run.shape(0))) {
       if (run.call.flag("reverse")) std::reverse(line.begin(), line.end());
-      auto sum = of(run.out())[line[0]];  // zero
+      std::decay_t<decltype(of(run.out())[0])> sum = 0;
       for (const size_t at : line) {
         const auto before = sum;
         sum += of(run.in(0))[at];

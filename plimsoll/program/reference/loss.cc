@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "plimsoll/program/evaluate.h"
-#include "plimsoll/program/reference/lines.h"
+#include "plimsoll/program/reference/exp_sum.h"
+#include "plimsoll/program/reference/index.h"
 
 namespace plimsoll::program {
 namespace {
@@ -21,22 +22,26 @@ struct Share {
   }
 };
 
+using Places = std::vector<size_t>;  // of the logits along a line
+
 // Calls visit(line, place, target) for every line whose target is not ignored; returns how many there are.
 template <class T, class F>
 int64_t for_each_target(const Run<T>& run, int logits, F visit) {
   const auto& targets = run.ints(logits + 1);
   const int64_t ignored = run.call.integer("ignored_index");
   int64_t count = 0;
-  for_each_line(run.shape(logits), run.call.axis("axis", logits), [&](const Line& line, size_t place) {
+  const auto lines = groups(run.shape(logits), AxisSet().set(static_cast<size_t>(run.call.axis("axis", logits))));
+  for (size_t place = 0; place < lines.size(); ++place) {
+    const Places& line = lines[place];
     const int64_t target = targets[place];
-    if (target == ignored) return;
-    if (target < 0 || target >= static_cast<int64_t>(line.length)) {
+    if (target == ignored) continue;
+    if (target < 0 || target >= std::ssize(line)) {
       run.call.reject(fmt::format("target {} at place {} is no class: expected 0 to {}, or {} to ignore it", target,
-                                  place, line.length - 1, ignored));
+                                  place, std::ssize(line) - 1, ignored));
     }
     ++count;
     visit(line, place, static_cast<size_t>(target));
-  });
+  }
   return count;
 }
 
@@ -45,13 +50,13 @@ void cross_entropy(Run<T>& run) {
   const auto& logits = run.reals(0);
   auto& loss = run.out().reals;
   const bool each = run.call.word("reduction") == "none";
-  const int64_t count = for_each_target(run, 0, [&](const Line& line, size_t place, size_t target) {
-    const Share share{run.call.real("label_smoothing"), line.length};
+  const int64_t count = for_each_target(run, 0, [&](const Places& line, size_t place, size_t target) {
+    const Share share{run.call.real("label_smoothing"), line.size()};
     const T lse = log_sum_exp(logits, line);
     T sum = 0;
-    for (size_t i = 0; i < line.length; ++i) {
+    for (size_t i = 0; i < line.size(); ++i) {
       const auto part = static_cast<T>(share.of(i, target));
-      if (part != 0) sum += part * (lse - logits[line.at(i)]);  // a logit of minus infinity may have no share
+      if (part != 0) sum += part * (lse - logits[line[i]]);  // a logit of minus infinity may have no share
     }
     loss[each ? place : 0] += sum;
     if (run.wants(1)) run.out(1).reals[place] = lse;
@@ -65,13 +70,13 @@ void cross_entropy_backward(Run<T>& run) {
   const auto& logits = run.reals(1);
   const auto& lse = run.reals(3);
   const std::string& reduction = run.call.word("reduction");
-  const int64_t count = for_each_target(run, 1, [](const Line&, size_t, size_t) {});
-  for_each_target(run, 1, [&](const Line& line, size_t place, size_t target) {
-    const Share share{run.call.real("label_smoothing"), line.length};
+  const int64_t count = for_each_target(run, 1, [](const Places&, size_t, size_t) {});
+  for_each_target(run, 1, [&](const Places& line, size_t place, size_t target) {
+    const Share share{run.call.real("label_smoothing"), line.size()};
     const T slope = dloss[reduction == "none" ? place : 0] / static_cast<T>(reduction == "mean" ? count : 1);
-    for (size_t i = 0; i < line.length; ++i) {
-      const T probability = std::exp(logits[line.at(i)] - lse[place]);
-      run.out().reals[line.at(i)] = slope * (probability - static_cast<T>(share.of(i, target)));
+    for (size_t i = 0; i < line.size(); ++i) {
+      const T probability = std::exp(logits[line[i]] - lse[place]);
+      run.out().reals[line[i]] = slope * (probability - static_cast<T>(share.of(i, target)));
     }
   });
 }

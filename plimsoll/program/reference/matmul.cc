@@ -1,6 +1,5 @@
-#include "plimsoll/program/broadcast.h"
 #include "plimsoll/program/evaluate.h"
-#include "plimsoll/program/reference/broadcast.h"
+#include "plimsoll/program/reference/index.h"
 
 namespace plimsoll::program {
 namespace {
@@ -36,9 +35,12 @@ void multiply(Run<T>& run) {
   const Shape batch_y = batch_of(run.out().shape);
   const Shape all = broadcast_shapes(Dims(batch_a), Dims(batch_b))->shape();
   for_each_index(all, [&](const Index& index, size_t /*place*/) {
-    const size_t in_a = broadcast_place(batch_a, all, index);
-    const size_t in_b = broadcast_place(batch_b, all, index);
-    const size_t in_y = broadcast_place(batch_y, all, index);
+    const auto place_in = [&](const Shape& batch) {
+      return place_of(batch, broadcast_index(batch, all.rank(), index));
+    };
+    const size_t in_a = place_in(batch_a);
+    const size_t in_b = place_in(batch_b);
+    const size_t in_y = place_in(batch_y);
     for (int64_t i = 0; i < y.rows; ++i) {
       for (int64_t j = 0; j < y.columns; ++j) {
         T& sum = run.out().reals[y.at(in_y, i, j)];

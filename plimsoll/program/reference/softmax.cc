@@ -1,43 +1,48 @@
 #include <cmath>
 
 #include "plimsoll/program/evaluate.h"
-#include "plimsoll/program/reference/lines.h"
+#include "plimsoll/program/reference/exp_sum.h"
+#include "plimsoll/program/reference/index.h"
 
 namespace plimsoll::program {
 namespace {
+
+// For each line along the axis the places of its elements.
+template <class T>
+std::vector<std::vector<size_t>> lines(const Run<T>& run) {
+  return groups(run.shape(0), AxisSet().set(static_cast<size_t>(run.call.axis("axis"))));
+}
 
 // y = of(x - largest, sum of exponentials of that) along each line
 template <class T, class F>
 void forward(Run<T>& run, F of) {
   const auto& x = run.reals(0);
-  for_each_line(run.shape(0), run.call.axis("axis"), [&](const Line& line, size_t /*place*/) {
+  for (const auto& line : lines(run)) {
     const ExpSum<T> all = exp_sum(x, line);
-    for (size_t i = 0; i < line.length; ++i) run.out().reals[line.at(i)] = of(x[line.at(i)] - all.largest, all.sum);
-  });
+    for (const size_t at : line) run.out().reals[at] = of(x[at] - all.largest, all.sum);
+  }
 }
 
 template <class T>
 void softmax_backward(Run<T>& run) {
   const auto& dy = run.reals(0);
   const auto& y = run.reals(1);
-  for_each_line(run.shape(0), run.call.axis("axis"), [&](const Line& line, size_t /*place*/) {
+  for (const auto& line : lines(run)) {
     T sum = 0;
-    for (size_t i = 0; i < line.length; ++i) sum += dy[line.at(i)] * y[line.at(i)];
-    for (size_t i = 0; i < line.length; ++i) run.out().reals[line.at(i)] = y[line.at(i)] * (dy[line.at(i)] - sum);
-  });
+    for (const size_t at : line) sum += dy[at] * y[at];
+    for (const size_t at : line) run.out().reals[at] = y[at] * (dy[at] - sum);
+  }
 }
 
 template <class T>
 void log_softmax_backward(Run<T>& run) {
   const auto& dy = run.reals(0);
   const auto& y = run.reals(1);
-  for_each_line(run.shape(0), run.call.axis("axis"), [&](const Line& line, size_t /*place*/) {
+  for (const auto& line : lines(run)) {
     T sum = 0;
-    for (size_t i = 0; i < line.length; ++i) sum += dy[line.at(i)];
-    for (size_t i = 0; i < line.length; ++i) {
-      run.out().reals[line.at(i)] = dy[line.at(i)] - std::exp(y[line.at(i)]) * sum;
-    }
-  });
+    for (const size_t at : line) sum += dy[at];
+    for (const size_t at : line) run.out().reals[at] = dy[at] - std::exp(y[at]) * sum;
+  }
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ for shape, kernel, stride, padding, dilation in [
         ((1, 2, 6, 5, 7), [2, 3, 2], [2, 2, 3], [1, 0, 1], [1, 2, 1])]:
     rank = len(shape) - 2
     for ceil in [False, True]:
-        window = f"kernel={text(kernel)}, stride={text(stride)}, padding={text(padding)}, ceil_mode={text(ceil).lower()}"
+        window = (f"kernel={text(kernel)}, stride={text(stride)}, padding={text(padding)}, "
+                  f"ceil_mode={text(ceil).lower()}")
         check(f"max_pool {shape} ceil {ceil}", f"%y = max_pool(%x) {{{window}, dilation={text(dilation)}}}",
               lambda x: MAX[rank](x, kernel, stride, padding, dilation=dilation, ceil_mode=ceil), x=randn(*shape))
         for include in [False, True]:

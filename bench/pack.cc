@@ -1,0 +1,211 @@
+// Packing: the public MiniMalloc instances (read from ../shared/data/pack when they are there), training steps, a
+// million buffers, and packing again after a small change. Every packing is checked by the oracle.
+//
+// The peer's seconds are measured when PLIMSOLL_MINIMALLOC names a built `minimalloc`; otherwise those recorded on a
+// 2-vCPU Xeon (g++ -O3) are printed. With PLIMSOLL_BENCH_LONG set, the public instances are also minimised for 60 s
+// each.
+#include "plimsoll/pack/pack.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/pack/csv.h"
+#include "plimsoll/pack/oracle.h"
+
+namespace plimsoll::pack {
+namespace {
+
+constexpr int64_t kCapacity = kMiB;
+constexpr double kRecordedSeconds[] = {7.8, 5.4, 1.1, 6.3, 5.2, 8.1, 1.8, 2.5, 6.0, 2.1, 0.7};
+
+struct Timed {
+  Result result;
+  double seconds = 1e9;
+  double cpu_seconds = 1e9;
+};
+
+// The fastest of several runs: other work on the machine only ever adds time.
+Timed measure(const std::vector<Buffer>& buffers, const Options& options, int runs = 3) {
+  Timed best;
+  for (int run = 0; run < runs; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t cpu = std::clock();
+    best.result = pack(buffers, options);
+    best.cpu_seconds = std::min(best.cpu_seconds, static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC);
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+    best.seconds = std::min(best.seconds, wall.count());
+  }
+  return best;
+}
+
+std::string oracle_says(const std::vector<Buffer>& buffers, const Packing& packing) {
+  const auto fault = find_fault(buffers, packing.offsets, packing.peak_bytes);
+  return fault ? fault->text() : "right";
+}
+
+double gap_percent(const Packing& packing) {
+  return 100.0 * static_cast<double>(packing.peak_bytes - packing.lower_bound_bytes) /
+         static_cast<double>(packing.lower_bound_bytes);
+}
+
+std::filesystem::path public_instance(char name) {
+  return std::filesystem::path(__FILE__).parent_path() / "../../shared/data/pack" / fmt::format("{}.1048576.csv", name);
+}
+
+std::optional<double> measure_minimalloc(const std::filesystem::path& file) {
+  const char* binary = std::getenv("PLIMSOLL_MINIMALLOC");
+  if (binary == nullptr) return std::nullopt;
+  const auto out = std::filesystem::temp_directory_path() / "minimalloc.csv";
+  const std::string command = fmt::format("'{}' --capacity={} --input='{}' --output='{}' >/dev/null 2>&1", binary,
+                                          kCapacity, file.string(), out.string());
+  const auto start = std::chrono::steady_clock::now();
+  if (std::system(command.c_str()) != 0) return std::nullopt;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void decide_public_instances() {
+  const bool measured = std::getenv("PLIMSOLL_MINIMALLOC") != nullptr;
+  fmt::print("public instances at {} bytes, one thread; MiniMalloc {}\n", kCapacity,
+             measured ? "measured now" : "as recorded on a 2-vCPU Xeon");
+  fmt::print("{:>4} {:>7} {:>9} {:>9} {:>8} {:>10} {:>9} {:>10} {:>7}\n", "", "buffers", "seconds", "cpu", "nodes",
+             "peak", "bound", "MiniMalloc", "oracle");
+  double total = 0;
+  for (char name = 'A'; name <= 'K'; ++name) {
+    const std::vector<Buffer> buffers = read_csv(public_instance(name)).buffers;
+    const Timed timed = measure(buffers, {.capacity = kCapacity, .time_limit_s = 60});
+    const double peer = measure_minimalloc(public_instance(name)).value_or(kRecordedSeconds[name - 'A']);
+    const Packing& packing = *timed.result;
+    fmt::print("{:>4} {:>7} {:>9.4f} {:>9.4f} {:>8} {:>10} {:>9} {:>10.1f} {:>7}{}\n", name, buffers.size(),
+               timed.seconds, timed.cpu_seconds, packing.nodes, packing.peak_bytes, packing.lower_bound_bytes, peer,
+               oracle_says(buffers, packing), timed.result ? "" : "  NOT SOLVED");
+    total += timed.seconds;
+  }
+  fmt::print("total {:.3f} s\n\n", total);
+}
+
+void minimise_public_instances() {
+  fmt::print("public instances minimised, 60 s each, one thread\n");
+  for (char name = 'A'; name <= 'K'; ++name) {
+    const std::vector<Buffer> buffers = read_csv(public_instance(name)).buffers;
+    const Timed timed = measure(buffers, {.time_limit_s = 60}, 1);
+    const Packing& packing = *timed.result;
+    fmt::print("{:>4}  peak {:>8}  bound {:>8}  {:<8} {:>8.3f} s (cpu {:.3f})  {}\n", name, packing.peak_bytes,
+               packing.lower_bound_bytes, packing.optimal ? "optimal" : fmt::format("{:.2f} %", gap_percent(packing)),
+               timed.seconds, timed.cpu_seconds, oracle_says(buffers, packing));
+  }
+  fmt::print("\n");
+}
+
+// Weights that stay, activations that nest, gradients and scratch that come and go.
+std::vector<Buffer> training_step(int64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto bytes = [&](int64_t most) { return 512 * (1 + static_cast<int64_t>(random() % most)); };
+  std::vector<Buffer> buffers;
+  const int64_t layers = count / 5;
+  const int64_t steps = 2 * layers + 2;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const int64_t backward = steps - 1 - layer;
+    const int64_t activation = bytes(4096);
+    const int64_t weight = bytes(512);
+    buffers.push_back({.bytes = weight, .first = 0, .end = steps});
+    buffers.push_back({.bytes = activation, .first = layer, .end = backward + 1});
+    buffers.push_back({.bytes = bytes(1024), .first = layer, .end = layer + 1});
+    buffers.push_back({.bytes = activation, .first = backward, .end = backward + 2});
+    buffers.push_back({.bytes = weight, .first = backward, .end = steps});
+  }
+  return buffers;
+}
+
+// Blocks of all sizes and lifetimes, as an allocator sees them.
+std::vector<Buffer> allocator_like(int64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Buffer> buffers;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto lifetime = static_cast<int64_t>(1 + (random() % 1000) * (random() % 1000) / (1 + random() % 1000));
+    const int64_t size = 512 * static_cast<int64_t>(1 + (random() % 4096) / (1 + random() % 64));
+    buffers.push_back({.bytes = size, .first = i, .end = i + lifetime});
+  }
+  return buffers;
+}
+
+void print_row(std::string_view name, const std::vector<Buffer>& buffers, const Timed& timed) {
+  fmt::print("{:<24} {:>8} buffers  {:>8.4f} s (cpu {:.4f})  gap {:.3f} %  {}\n", name, buffers.size(), timed.seconds,
+             timed.cpu_seconds, gap_percent(*timed.result), oracle_says(buffers, *timed.result));
+}
+
+void pack_training_steps() {
+  fmt::print("training steps and large instances, minimised\n");
+  for (const uint64_t seed : {1, 2, 3}) {
+    const auto buffers = training_step(2000, seed);
+    print_row(fmt::format("training step, seed {}", seed), buffers, measure(buffers, {.time_limit_s = 0.05}));
+  }
+  rusage before{};
+  getrusage(RUSAGE_SELF, &before);
+  for (const bool training : {true, false}) {
+    const auto buffers = training ? training_step(1'000'000, 4) : allocator_like(1'000'000, 5);
+    print_row(training ? "training step" : "allocator-like", buffers, measure(buffers, {.time_limit_s = 5}, 1));
+  }
+  rusage after{};
+  getrusage(RUSAGE_SELF, &after);
+  fmt::print("memory, instance and oracle included: at most {} bytes a buffer\n\n",
+             (after.ru_maxrss - before.ru_maxrss) * 1024 / 1'000'000);
+}
+
+bool fits_the_load(const std::vector<Buffer>& buffers) {
+  return pack(buffers, {.node_limit = 0})->lower_bound_bytes <= kCapacity;
+}
+
+// One buffer in a hundred grows or shrinks by a grid step or lives a step longer or shorter, as far as the live load
+// stays within the capacity.
+std::vector<Buffer> changed(std::vector<Buffer> buffers, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (size_t changes = std::max<size_t>(buffers.size() / 100, 1); changes > 0;) {
+    Buffer& buffer = buffers[random() % buffers.size()];
+    const Buffer before = buffer;
+    (random() % 2 == 0 ? buffer.bytes : buffer.end) += random() % 2 == 0 ? 1024 : -1024;
+    if (buffer.bytes > 0 && buffer.end > buffer.first && fits_the_load(buffers)) {
+      --changes;
+    } else {
+      buffer = before;
+    }
+  }
+  return buffers;
+}
+
+void pack_again() {
+  fmt::print("packing again after 1 % of the buffers changed, at {} bytes\n", kCapacity);
+  for (char name = 'A'; name <= 'K'; ++name) {
+    const std::vector<Buffer> buffers = read_csv(public_instance(name)).buffers;
+    const Result before = pack(buffers, {.capacity = kCapacity, .time_limit_s = 60});
+    const std::vector<Buffer> next = changed(buffers, static_cast<uint64_t>(name));
+    const Timed fresh = measure(next, {.capacity = kCapacity, .time_limit_s = 60});
+    const Timed hinted = measure(next, {.capacity = kCapacity, .time_limit_s = 60, .hint = before->offsets});
+    fmt::print("{:>4}  from nothing {:>8.4f} s  with the old offsets {:>8.4f} s  {:>6.1f} times faster  {}\n", name,
+               fresh.cpu_seconds, hinted.cpu_seconds, fresh.cpu_seconds / hinted.cpu_seconds,
+               oracle_says(next, *hinted.result));
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::pack
+
+int main() {
+  using namespace plimsoll::pack;
+  const bool present = std::filesystem::exists(public_instance('A'));
+  if (!present) fmt::print("the public instances are not in ../shared/data/pack: left out\n");
+  if (present) decide_public_instances();
+  if (present && std::getenv("PLIMSOLL_BENCH_LONG") != nullptr) minimise_public_instances();
+  pack_training_steps();
+  if (present) pack_again();
+}
