@@ -4,7 +4,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/product.h"
-#include "plimsoll/program/broadcast.h"
+#include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::kernels {
 namespace {
