@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/model_options.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
@@ -18,41 +19,6 @@ using program::Program;
 
 constexpr int kPlotColumns = 60;
 constexpr int kPlotRows = 6;
-
-struct Options {
-  std::string model;
-  std::optional<int64_t> batch;
-  std::optional<int64_t> sequence;
-  std::string optimizer = "adam";
-  std::string precision = "f32";
-  std::string mode = "train";
-  bool json = false;
-};
-
-program::Optimizer parse_optimizer(const std::string& text) {
-  const auto optimizer = program::try_parse_optimizer(text);
-  if (!optimizer) {
-    throw ArgumentError(fmt::format("--optimizer is {}, expected sgd, momentum, adam or adamw", quote(text)));
-  }
-  return *optimizer;
-}
-
-bool parse_training(const std::string& mode) {
-  if (mode != "train" && mode != "infer") {
-    throw ArgumentError(fmt::format("--mode is {}, expected train or infer", quote(mode)));
-  }
-  return mode == "train";
-}
-
-models::StepOptions step_options(const Options& options) {
-  models::StepOptions step;
-  step.training = parse_training(options.mode);
-  step.precision = parse_dtype(options.precision);
-  step.train.optimizer = parse_optimizer(options.optimizer);
-  if (options.batch) step.sizes["batch"] = *options.batch;
-  if (options.sequence) step.sizes["sequence"] = *options.sequence;
-  return step;
-}
 
 // Weights that are held twice, for a step that computes in lower precision than it updates.
 struct Masters {
@@ -73,6 +39,20 @@ Masters find_masters(const Program& program, DType precision) {
   return found;
 }
 
+struct KernelEstimate {
+  plan::Estimate estimate;
+  std::string without_scratch;  // why the scratch of kernels is not in it; empty when it is
+};
+
+// With the scratch of the CPU's kernels, where it has them all.
+KernelEstimate estimate_with_kernels(const Program& program, int threads) {
+  try {
+    return {plan::estimate(kernels::prepare(program, {.threads = threads})), ""};
+  } catch (const UnsupportedError& error) {
+    return {plan::estimate(program), error.what()};
+  }
+}
+
 // One run of the verb: what was asked, and what was found.
 struct Report {
   const models::ModelInfo& model;
@@ -80,6 +60,7 @@ struct Report {
   program::Bindings sizes;
   size_t ops;
   Masters masters;
+  std::string without_scratch;
   plan::Estimate estimate;
 };
 
@@ -111,6 +92,7 @@ void print_json(const Report& report) {
                                  {"precision", name(report.asked.precision)}};
   if (report.asked.training) json["optimizer"] = name(report.asked.train.optimizer);
   json["ops"] = report.ops;
+  json["with_scratch"] = report.without_scratch.empty();
   json["peak_bytes"] = estimate.peak_bytes;
   json["live_peak_bytes"] = estimate.live_peak_bytes;
   json["optimal"] = estimate.optimal;
@@ -135,6 +117,9 @@ void print_head(const Report& report) {
                                                  : std::string("inference");
   fmt::print("{}{}, {}, {}: {} ops\n", report.model.name, sizes_text(report.sizes), name(report.asked.precision), mode,
              report.ops);
+  if (!report.without_scratch.empty()) {
+    fmt::print("  without the scratch of kernels, which cpu does not have for all of it: {}\n", report.without_scratch);
+  }
   if (report.masters.copy_bytes > 0) {
     fmt::print("  weights are kept in f32 for the update ({}) and copied to {} in the step ({})\n",
                format_bytes(report.masters.master_bytes), name(report.asked.precision),
@@ -209,16 +194,18 @@ void print_plot(const plan::Estimate& estimate) {
   fmt::print("  {:>10} {:>{}}\n", "", "^ peak", column + 6);
 }
 
-void run(const Options& options) {
+void run(const ModelOptions& options) {
   const models::ModelInfo& model = models::find_model(options.model);
   const models::StepOptions asked = step_options(options);
   const Program program = models::build_step(model, asked);
+  const KernelEstimate estimate = estimate_with_kernels(program, options.threads);
   const Report report{model,
                       asked,
                       models::bindings(model, asked.sizes),
                       program.ops.size(),
                       find_masters(program, asked.precision),
-                      plan::estimate(program)};
+                      estimate.without_scratch,
+                      estimate.estimate};
   if (options.json) return print_json(report);
   print_head(report);
   print_peak(report.estimate, report.ops);
@@ -232,14 +219,11 @@ void run(const Options& options) {
 void add_estimate(CLI::App& app, int& /*status*/) {
   CLI::App* verb = app.add_subcommand("estimate", "What a step of a model will take, before it runs");
   verb->footer("Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum");
-  const auto options = std::make_shared<Options>();
-  verb->add_option("MODEL", options->model, "A built-in model; `plimsoll models` lists them")->required();
-  verb->add_option("--batch", options->batch, "Samples in a step");
-  verb->add_option("--seq", options->sequence, "Tokens in a sample");
-  verb->add_option("--optimizer", options->optimizer, "sgd momentum adam adamw")->capture_default_str();
+  const auto options = std::make_shared<ModelOptions>();
+  add_model_options(*verb, *options);
+  add_optimizer_option(*verb, *options);
   verb->add_option("--precision", options->precision, "f32 bf16 f16 f64")->capture_default_str();
   verb->add_option("--mode", options->mode, "train or infer")->capture_default_str();
-  verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options] { run(*options); });
 }
 

@@ -24,6 +24,17 @@ double standard_normal(uint64_t seed, uint64_t stream, uint64_t index) {
   return radius * std::cos(2 * std::numbers::pi * unit(seed, stream, 2 * index + 1));
 }
 
+double number(const Init& init, uint64_t seed, uint64_t stream, uint64_t index) {
+  switch (init.kind) {
+    case Init::Kind::normal:
+      return init.scale * standard_normal(seed, stream, index);
+    case Init::Kind::uniform:
+      return init.scale * (2 * unit(seed, stream, index) - 1);
+    default:
+      return init.scale;
+  }
+}
+
 }  // namespace
 
 std::string Init::text() const { return fmt::format("{}({:.6g})", kNames[static_cast<size_t>(kind)], scale); }
@@ -31,13 +42,13 @@ std::string Init::text() const { return fmt::format("{}({:.6g})", kNames[static_
 Init fan_in(int64_t inputs) { return uniform(1 / std::sqrt(static_cast<double>(inputs))); }
 
 std::vector<double> draw(const Init& init, int64_t count, uint64_t seed, uint64_t stream) {
-  std::vector<double> numbers(static_cast<size_t>(count), init.scale);
-  if (init.kind == Init::Kind::constant) return numbers;
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const bool is_normal = init.kind == Init::Kind::normal;
-    numbers[i] *= is_normal ? standard_normal(seed, stream, i) : 2 * unit(seed, stream, i) - 1;
-  }
+  std::vector<double> numbers(static_cast<size_t>(count));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = number(init, seed, stream, i);
   return numbers;
+}
+
+void draw(const Init& init, std::span<float> into, uint64_t seed, uint64_t stream) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<float>(number(init, seed, stream, i));
 }
 
 }  // namespace plimsoll::models

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,7 @@ Init fan_in(int64_t inputs);
 
 // `count` numbers. Each `stream` (a parameter's place in its model) has numbers of its own under one seed.
 std::vector<double> draw(const Init& init, int64_t count, uint64_t seed, uint64_t stream);
+// The same numbers, rounded, into memory that is there.
+void draw(const Init& init, std::span<float> into, uint64_t seed, uint64_t stream);
 
 }  // namespace plimsoll::models

@@ -31,7 +31,8 @@ Value Net::wide_parameter(std::string_view name, const Dims& shape, const Init& 
   return b.parameter(name, {wide(), shape});
 }
 
-Value Net::wide_state(std::string_view name, const Dims& shape) {
+Value Net::wide_state(std::string_view name, const Dims& shape, const Init& init) {
+  state_inits_.push_back(init);
   return b.state(name, {wide(), shape}, Category::parameter);
 }
 
@@ -43,7 +44,7 @@ Value Net::dropout_seed() {
 Model Net::finish(Value result, Value loss) && {
   b.set_category(copies_, Category::parameter);
   b.output(loss ? loss : result);
-  return {std::move(b).finish(), result, loss, std::move(inits_)};
+  return {std::move(b).finish(), result, loss, std::move(inits_), std::move(state_inits_)};
 }
 
 Value linear(Net& net, std::string_view name, Value x, Dim out, const LinearOptions& options) {
@@ -77,8 +78,8 @@ Value batch_norm(Net& net, std::string_view name, Value x) {
   const Dims channels = {net.b.shape(x)[1]};
   const Value weight = net.wide_parameter("weight", channels, constant(1));
   const Value bias = net.wide_parameter("bias", channels, constant(0));
-  const Value mean = net.wide_state("running_mean", channels);
-  const Value variance = net.wide_state("running_var", channels);
+  const Value mean = net.wide_state("running_mean", channels, constant(0));
+  const Value variance = net.wide_state("running_var", channels, constant(1));
   if (!net.training()) return program::batch_norm_inference(net.b, x, weight, bias, mean, variance);
   return program::batch_norm(net.b, x, weight, bias, program::RunningStatistics{mean, variance});
 }

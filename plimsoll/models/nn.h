@@ -34,6 +34,7 @@ struct Model {
   Value result;             // what the model answers
   Value loss;               // the program's output in training; in inference nothing, and the output is the result
   std::vector<Init> inits;  // for each of program.parameters
+  std::vector<Init> state_inits;  // for each of program.state
 };
 
 // A model under construction.
@@ -53,7 +54,7 @@ class Net {
   // Not cast: what normalisations are computed with.
   Value wide_parameter(std::string_view name, const Dims& shape, const Init& init);
   // Kept from step to step, not trained; part of the model, as in PyTorch.
-  Value wide_state(std::string_view name, const Dims& shape);
+  Value wide_state(std::string_view name, const Dims& shape, const Init& init);
   Value dropout_seed();  // the input `seed`, made when first asked for
 
   Model finish(Value result, Value loss = {}) &&;
@@ -64,6 +65,7 @@ class Net {
 
   NetOptions options_;
   std::vector<Init> inits_;
+  std::vector<Init> state_inits_;
   std::vector<Value> copies_;  // of master weights
   Value seed_;
 };

@@ -7,14 +7,21 @@
 
 namespace plimsoll::models {
 
-program::Program build_step(const ModelInfo& model, const StepOptions& options) {
+Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
   if (!is_floating(options.precision)) {
     throw ArgumentError(fmt::format("the precision is {}, expected f64, f32, f16 or bf16", name(options.precision)));
   }
   const program::Bindings sizes = bindings(model, options.sizes);
   Model built = model.build({.dtype = options.precision, .training = options.training}, options.size);
-  if (!options.training) return program::bind(built.program, sizes);
-  return program::bind(program::training_step(std::move(built.program), built.loss, options.train), sizes);
+  Step step{{}, std::move(built.inits), std::move(built.state_inits)};
+  step.program = options.training
+                     ? program::bind(program::training_step(std::move(built.program), built.loss, options.train), sizes)
+                     : program::bind(built.program, sizes);
+  return step;
+}
+
+program::Program build_step(const ModelInfo& model, const StepOptions& options) {
+  return build_whole_step(model, options).program;
 }
 
 int64_t forward_flops(const ModelInfo& model) {

@@ -15,7 +15,15 @@ struct StepOptions {
   Size size = Size::full;
 };
 
+// A step, and how what it keeps starts.
+struct Step {
+  program::Program program;
+  std::vector<Init> inits;        // for each of program.parameters
+  std::vector<Init> state_inits;  // for the first of program.state; the optimizer's, which follow, start at 0
+};
+
 // ArgumentError from `bindings`, and for a precision that is not floating.
+Step build_whole_step(const ModelInfo& model, const StepOptions& options = {});
 program::Program build_step(const ModelInfo& model, const StepOptions& options = {});
 
 // Arithmetic operations of the forward pass for one sample of the usual sizes.

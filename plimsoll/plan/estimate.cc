@@ -6,7 +6,6 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
-#include "plimsoll/pack/pack.h"
 #include "plimsoll/plan/liveness.h"
 #include "plimsoll/program/op.h"
 
@@ -27,9 +26,13 @@ void add_to(CategoryBytes& bytes, Category category, int64_t more) {
   held = sum(held, more);
 }
 
+Category category_of(const Program& program, const Storage& storage) {
+  return storage.owner ? program[storage.owner].category : Category::scratch;
+}
+
 CategoryBytes by_category(const Program& program, const std::vector<Storage>& storages) {
   CategoryBytes bytes = {};
-  for (const Storage& storage : storages) add_to(bytes, program[storage.owner].category, storage.bytes);
+  for (const Storage& storage : storages) add_to(bytes, category_of(program, storage), storage.bytes);
   return bytes;
 }
 
@@ -39,45 +42,39 @@ void check_total(const CategoryBytes& bytes) {
   for (const int64_t part : bytes) total = sum(total, part);
 }
 
+// "conv %layer1.0.conv1"
+std::string text_of(const Program& program, const Op& op) {
+  return fmt::format("{} %{}", op.def->name, program[op.outputs[0]].name);
+}
+
 Moment moment_at(const Program& program, int32_t time) {
   if (program.ops.empty()) return {};
   const Op& op = program.ops[static_cast<size_t>(time)];
-  return {time, fmt::format("{} %{}", op.def->name, program[op.outputs[0]].name), op.phase};
+  return {time, text_of(program, op), op.phase};
+}
+
+LiveTensor describe(const Program& program, const Storage& storage) {
+  const Category category = category_of(program, storage);
+  if (storage.owner) {
+    const program::ValueInfo& value = program[storage.owner];
+    return {value.name, value.type.spec(), category, storage.bytes};
+  }
+  const Op& op = program.ops[static_cast<size_t>(storage.first)];
+  return {"scratch of " + text_of(program, op), {DType::u8, Shape{storage.bytes}}, category, storage.bytes};
 }
 
 std::vector<LiveTensor> name_largest(const Program& program, std::vector<Storage> alive, size_t count) {
   std::stable_sort(alive.begin(), alive.end(), [](const Storage& a, const Storage& b) { return a.bytes > b.bytes; });
   alive.resize(std::min(alive.size(), count));
   std::vector<LiveTensor> largest;
-  for (const Storage& storage : alive) {
-    const program::ValueInfo& value = program[storage.owner];
-    largest.push_back({value.name, value.type.spec(), value.category, storage.bytes});
-  }
+  for (const Storage& storage : alive) largest.push_back(describe(program, storage));
   return largest;
-}
-
-// What came in is alive all the time, so it may as well lie below everything else.
-void place(const Liveness& liveness, const EstimateOptions& options, Estimate& estimate) {
-  std::vector<pack::Buffer> moving;
-  int64_t fixed = 0;
-  for (const Buffer& buffer : liveness.buffers) {
-    if (buffer.bytes == 0) continue;
-    const int64_t bytes = align_up(buffer.bytes, options.alignment);
-    if (buffer.persistent) {
-      fixed = sum(fixed, bytes);
-    } else {
-      moving.push_back({.bytes = bytes, .first = buffer.first, .end = buffer.end});
-    }
-  }
-  const pack::Result packed = pack::pack(moving, {.node_limit = options.search_nodes});
-  estimate.peak_bytes = sum(fixed, packed->peak_bytes);
-  estimate.optimal = packed->optimal;
 }
 
 }  // namespace
 
 Estimate estimate(const Program& program, const EstimateOptions& options) {
-  const Liveness liveness = find_liveness(program, {.in_place = options.in_place});
+  const Liveness liveness = find_liveness(program, {options.in_place, options.scratch_bytes});
   Estimate estimate;
   estimate.total = by_category(program, liveness.storages);
   check_total(estimate.total);
@@ -90,8 +87,15 @@ Estimate estimate(const Program& program, const EstimateOptions& options) {
   estimate.at_peak = by_category(program, alive);
   estimate.largest = name_largest(program, alive, static_cast<size_t>(options.largest));
   for (const Op& op : program.ops) estimate.phases.push_back(op.phase);
-  place(liveness, options, estimate);
+  const Placement placement = place(liveness, options.placement);
+  estimate.peak_bytes = placement.arena_bytes;
+  estimate.optimal = placement.optimal;
   return estimate;
+}
+
+Estimate estimate(const kernels::Lowered& lowered, EstimateOptions options) {
+  options.scratch_bytes = lowered.scratch_bytes();
+  return estimate(lowered.program, options);
 }
 
 }  // namespace plimsoll::plan

@@ -9,6 +9,8 @@
 
 #include "plimsoll/base/category.h"
 #include "plimsoll/base/spec.h"
+#include "plimsoll/kernels/prepare.h"
+#include "plimsoll/plan/placement.h"
 #include "plimsoll/program/program.h"
 
 namespace plimsoll::plan {
@@ -46,14 +48,16 @@ struct Estimate {
 };
 
 struct EstimateOptions {
-  int64_t alignment = 64;  // of offsets and sizes in the arena: a cache line, the widest vector
-  int largest = 10;        // so many tensors are named
+  int largest = 10;  // so many tensors are named
   bool in_place = true;
-  // Nodes of the search for a smaller arena, when the quick packings are above the live peak.
-  int64_t search_nodes = 2000;
+  std::vector<int64_t> scratch_bytes = {};  // of the kernel of each op (kernels::Lowered knows); empty: none
+  PlacementOptions placement = {};
 };
 
 // ArgumentError names a value that is not bound, or says that the bytes do not fit in 63 bits.
 Estimate estimate(const program::Program& program, const EstimateOptions& options = {});
+
+// With the scratch of its kernels: peak_bytes is what an executor of it takes, to the byte.
+Estimate estimate(const kernels::Lowered& lowered, EstimateOptions options = {});
 
 }  // namespace plimsoll::plan

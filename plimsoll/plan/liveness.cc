@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
@@ -30,11 +31,14 @@ class Analysis {
   Liveness run(const LivenessOptions& options) && {
     keep_what_comes_in();
     for (size_t op = 0; op < program_.ops.size(); ++op) touch_operands(static_cast<int32_t>(op));
-    for (const Value output : program_.outputs) storage(output).end = found_.steps;
+    for (const Value output : program_.outputs) keep(output);
     for (size_t op = 0; options.in_place && op < program_.ops.size(); ++op) hand_over(static_cast<int32_t>(op));
     give_buffers();
     std::sort(found_.storages.begin(), found_.storages.end(),
               [](const Storage& a, const Storage& b) { return a.owner.index < b.owner.index; });
+    for (size_t op = 0; op < options.scratch_bytes.size(); ++op) {
+      if (options.scratch_bytes[op] > 0) add_scratch(static_cast<int32_t>(op), options.scratch_bytes[op]);
+    }
     return std::move(found_);
   }
 
@@ -68,6 +72,12 @@ class Analysis {
     return touched;
   }
 
+  // The caller reads it after the last op, which must not take it over either.
+  void keep(Value output) {
+    storage(output).end = found_.steps;
+    kept_.insert(program_[output].storage.index);
+  }
+
   int32_t place_of(Value value) const { return place_[static_cast<size_t>(program_[value].storage.index)]; }
   Storage& storage(Value value) { return found_.storages[static_cast<size_t>(place_of(value))]; }
 
@@ -86,7 +96,9 @@ class Analysis {
   bool can_take(const Op& op, Value operand, int32_t time) {
     const Storage& dying = storage(operand);
     const bool persistent = static_cast<size_t>(place_of(operand)) < persistent_;
-    if (persistent || dying.end != time + 1 || dying.bytes != storage(op.outputs[0]).bytes) return false;
+    if (persistent || kept_.contains(dying.owner.index) || dying.end != time + 1 ||
+        dying.bytes != storage(op.outputs[0]).bytes)
+      return false;
     const auto lives_there = [&](Value value) { return value && program_[value].storage == dying.owner; };
     if (std::any_of(op.outputs.begin(), op.outputs.end(), lives_there)) return false;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -122,11 +134,17 @@ class Analysis {
     }
   }
 
+  void add_scratch(int32_t time, int64_t bytes) {
+    found_.storages.push_back({{}, bytes, time, time + 1, static_cast<int32_t>(found_.buffers.size())});
+    found_.buffers.push_back({bytes, time, time + 1, false});
+  }
+
   const Program& program_;
   Liveness found_;
   std::vector<int32_t> place_;   // of each value that owns a storage: where that is in found_.storages
   std::vector<int32_t> before_;  // of each storage: the one whose memory it takes over, or -1
   size_t persistent_ = 0;        // the first so many storages came in
+  std::set<int32_t> kept_;       // owners of what the caller reads after the step
 };
 
 }  // namespace

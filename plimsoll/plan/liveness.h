@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plimsoll/program/program.h"
@@ -11,9 +12,9 @@ namespace plimsoll::plan {
 
 // What one or more values of a program live in: an owner, its views and what overwrites it. Alive from the op that
 // makes it to the last that touches it. What comes in stays for the whole step; so does what the caller reads after
-// it, from the op that makes it.
+// it, from the op that makes it. The scratch of a kernel is a storage without an owner, alive at its op alone.
 struct Storage {
-  program::Value owner;
+  program::Value owner;  // nothing: scratch of op `first`
   int64_t bytes = 0;
   int32_t first = 0;   // alive in [first, end)
   int32_t end = 0;     //
@@ -30,13 +31,14 @@ struct Buffer {
 };
 
 struct Liveness {
-  std::vector<Storage> storages;  // of all values that own one and are used, in the order of the values
+  std::vector<Storage> storages;  // of all values that own one and are used, in their order; then of scratch, by op
   std::vector<Buffer> buffers;
   int32_t steps = 1;  // times are below this; the number of ops, at least 1
 };
 
 struct LivenessOptions {
   bool in_place = true;  // results take the memory of operands that nothing reads later, where the op allows it
+  std::span<const int64_t> scratch_bytes = {};  // of the kernel of each op; empty: none
 };
 
 // ArgumentError names a value whose shape is not bound.

@@ -49,7 +49,7 @@ TEST(Estimate, PadsEveryBufferToTheAlignment) {
   const Estimate estimate = plan::estimate(parse_program(kStep));
   EXPECT_EQ(estimate.peak_bytes, 1984 + 64 + 1216 + 1216 + 704);
   EXPECT_TRUE(estimate.optimal);
-  EXPECT_EQ(plan::estimate(parse_program(kStep), {.alignment = 1}).peak_bytes, 4976);
+  EXPECT_EQ(plan::estimate(parse_program(kStep), {.placement = {.alignment = 1}}).peak_bytes, 4976);
 }
 
 TEST(Estimate, NamesTheLargestTensorsFirst) {

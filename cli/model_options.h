@@ -1,0 +1,63 @@
+// Which step of which model: the options that estimate, train and run share.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/models/step.h"
+
+namespace plimsoll::cli {
+
+struct ModelOptions {
+  std::string model;
+  std::optional<int64_t> batch = {};
+  std::optional<int64_t> sequence = {};
+  std::string optimizer = "adam";
+  std::string precision = "f32";
+  std::string mode = "train";
+  int threads = 0;
+  bool json = false;
+};
+
+inline void add_model_options(CLI::App& verb, ModelOptions& options) {
+  verb.add_option("MODEL", options.model, "A built-in model; `plimsoll models` lists them")->required();
+  verb.add_option("--batch", options.batch, "Samples in a step");
+  verb.add_option("--seq", options.sequence, "Tokens in a sample");
+  verb.add_option("--threads", options.threads, "Threads to compute with; all when not given");
+  verb.add_flag("--json", options.json, "Print JSON");
+}
+
+inline void add_optimizer_option(CLI::App& verb, ModelOptions& options) {
+  verb.add_option("--optimizer", options.optimizer, "sgd momentum adam adamw")->capture_default_str();
+}
+
+inline program::Optimizer parse_optimizer(const std::string& text) {
+  const auto optimizer = program::try_parse_optimizer(text);
+  if (!optimizer) {
+    throw ArgumentError(fmt::format("--optimizer is {}, expected sgd, momentum, adam or adamw", quote(text)));
+  }
+  return *optimizer;
+}
+
+inline bool parse_training(const std::string& mode) {
+  if (mode != "train" && mode != "infer") {
+    throw ArgumentError(fmt::format("--mode is {}, expected train or infer", quote(mode)));
+  }
+  return mode == "train";
+}
+
+inline models::StepOptions step_options(const ModelOptions& options) {
+  models::StepOptions step;
+  step.training = parse_training(options.mode);
+  step.precision = parse_dtype(options.precision);
+  step.train.optimizer = parse_optimizer(options.optimizer);
+  if (options.batch) step.sizes["batch"] = *options.batch;
+  if (options.sequence) step.sizes["sequence"] = *options.sequence;
+  return step;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,355 @@
+// Attention by tiles: a block of queries against one block of keys after the other, with the softmax kept up to date as
+// the blocks come in. Scores are never in memory as a whole; the backward pass computes them again from the log of
+// their sums. The scratch of a thread is a few tiles.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/gemm.h"
+#include "plimsoll/kernels/cpu/support/math.h"
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+constexpr int64_t kQueries = 48;  // in a tile
+constexpr int64_t kKeys = 64;
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+// [batch, heads, lines, columns] with columns together.
+struct Heads {
+  int64_t batch_stride, head_stride, line_stride;
+
+  explicit Heads(const Tensor& t) : batch_stride(t.stride(0)), head_stride(t.stride(1)), line_stride(t.stride(2)) {}
+  int64_t at(int64_t batch, int64_t head, int64_t line) const {
+    return batch * batch_stride + head * head_stride + line * line_stride;
+  }
+};
+
+struct Mask {
+  bool given = false;
+  bool boolean = false;
+  std::array<int64_t, 4> strides{};
+};
+
+struct Attention {
+  int64_t batch, heads, queries, keys, dim, width;
+  float scale;
+  bool causal;
+  int threads;
+  Heads q, k, v;
+  Mask mask;
+
+  // q, k, v are the operands from `first` on; the mask, if any, is operand `mask_place`.
+  Attention(const Use& use, int first, int mask_place)
+      : batch(use.in(first).shape[0]),
+        heads(use.in(first).shape[1]),
+        queries(use.in(first).shape[2]),
+        keys(use.in(first + 1).shape[2]),
+        dim(use.in(first).shape[3]),
+        width(use.in(first + 2).shape[3]),
+        causal(use.call.flag("causal")),
+        threads(use.threads),
+        q(use.in(first)),
+        k(use.in(first + 1)),
+        v(use.in(first + 2)) {
+    use.require_f32(first);
+    const double given = use.call.real("scale");
+    scale = static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(dim)));
+    if (mask_place < use.arity()) set_mask(use.in(mask_place));
+  }
+
+  int64_t blocks() const { return (queries + kQueries - 1) / kQueries; }
+  // Keys that a block of queries that ends at `end` sees.
+  int64_t keys_seen(int64_t end) const { return causal ? std::min(keys, end) : keys; }
+
+ private:
+  void set_mask(const Tensor& tensor) {
+    mask.given = true;
+    mask.boolean = tensor.dtype == DType::boolean;
+    for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
+      const auto place = static_cast<size_t>(axis + 4 - tensor.shape.rank());
+      mask.strides[place] = tensor.shape[axis] == 1 ? 0 : tensor.stride(axis);
+    }
+  }
+};
+
+// One block of queries of one head against one block of keys.
+struct Tile {
+  int64_t batch, head;
+  int64_t query, queries;  // first, and how many
+  int64_t key, keys;
+};
+
+// Hides keys that take no part and adds the mask; scores are [queries, kKeys].
+void apply_mask(const Attention& a, const Tile& t, const std::byte* mask, float* scores) {
+  for (int64_t i = 0; a.causal && i < t.queries; ++i) {
+    for (int64_t j = std::max<int64_t>(0, t.query + i + 1 - t.key); j < t.keys; ++j) scores[i * kKeys + j] = kNone;
+  }
+  if (!a.mask.given) return;
+  const auto& s = a.mask.strides;
+  for (int64_t i = 0; i < t.queries; ++i) {
+    const int64_t line = t.batch * s[0] + t.head * s[1] + (t.query + i) * s[2] + t.key * s[3];
+    for (int64_t j = 0; j < t.keys; ++j) {
+      float& score = scores[i * kKeys + j];
+      if (a.mask.boolean) {
+        if (reinterpret_cast<const uint8_t*>(mask)[line + j * s[3]] == 0) score = kNone;
+      } else {
+        score += reinterpret_cast<const float*>(mask)[line + j * s[3]];
+      }
+    }
+  }
+}
+
+PLIMSOLL_VECTORISED void scale_row(float* x, int64_t count, float factor) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) x[i] *= factor;
+}
+
+// x = exp(x - shift), and the sum.
+PLIMSOLL_VECTORISED float exp_row(float* x, int64_t count, float shift) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    x[i] = fast_exp(x[i] - shift);
+    sum += x[i];
+  }
+  return sum;
+}
+
+PLIMSOLL_VECTORISED float largest_of(const float* x, int64_t count) {
+  float largest = kNone;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+struct Operands {
+  const float* q;
+  const float* k;
+  const float* v;
+  const std::byte* mask;
+};
+
+// scale * q k' and the mask, into [queries, kKeys]. `turned` has room for [dim, kKeys].
+void score(const Attention& a, const Operands& o, const Tile& t, float* turned, float* scores) {
+  transpose_tile(o.k + a.k.at(t.batch, t.head, t.key), a.k.line_stride, turned, kKeys, t.keys, a.dim);
+  multiply({.rows = t.queries,
+            .columns = t.keys,
+            .inner = a.dim,
+            .a = o.q + a.q.at(t.batch, t.head, t.query),
+            .a_row = a.q.line_stride,
+            .a_step = 1,
+            .b = turned,
+            .b_row = kKeys,
+            .c = scores,
+            .c_row = kKeys,
+            .add = false});
+  for (int64_t i = 0; i < t.queries; ++i) scale_row(scores + i * kKeys, t.keys, a.scale);
+  apply_mask(a, t, o.mask, scores);
+}
+
+// ---- forward ----
+
+struct ForwardScratch {
+  int64_t turned = 0, scores = 0, largest = 0, sums = 0, floats = 0;
+
+  explicit ForwardScratch(const Attention& a) {
+    scores = a.dim * kKeys;
+    largest = scores + kQueries * kKeys;
+    sums = largest + kQueries;
+    floats = align_up(sums + kQueries, kAlignment / 4);
+  }
+};
+
+// Brings the block's rows of y, its largest scores and its sums up to date with one more block of keys.
+void take_in(const Attention& a, const Operands& o, const Tile& t, const ForwardScratch& s, float* own, float* y) {
+  float* scores = own + s.scores;
+  score(a, o, t, own, scores);
+  for (int64_t i = 0; i < t.queries; ++i) {
+    float* row = scores + i * kKeys;
+    float& largest = own[s.largest + i];
+    float& sum = own[s.sums + i];
+    const float now = std::max(largest, largest_of(row, t.keys));
+    if (now == kNone) {
+      std::fill(row, row + t.keys, 0.0F);
+      continue;
+    }
+    const float keep = largest == kNone ? 0 : std::exp(largest - now);
+    sum = sum * keep + exp_row(row, t.keys, now);
+    scale_row(y + i * a.width, a.width, keep);
+    largest = now;
+  }
+  multiply({.rows = t.queries,
+            .columns = a.width,
+            .inner = t.keys,
+            .a = scores,
+            .a_row = kKeys,
+            .a_step = 1,
+            .b = o.v + a.v.at(t.batch, t.head, t.key),
+            .b_row = a.v.line_stride,
+            .c = y,
+            .c_row = a.width,
+            .add = true});
+}
+
+void forward_block(const Attention& a, const Operands& o, int64_t block, const ForwardScratch& s, float* own, float* y,
+                   float* lse) {
+  const int64_t head = block / a.blocks();
+  Tile t{head / a.heads, head % a.heads, block % a.blocks() * kQueries, 0, 0, 0};
+  t.queries = std::min(kQueries, a.queries - t.query);
+  float* rows = y + (head * a.queries + t.query) * a.width;
+  std::fill(rows, rows + t.queries * a.width, 0.0F);
+  std::fill(own + s.largest, own + s.largest + kQueries, kNone);
+  std::fill(own + s.sums, own + s.sums + kQueries, 0.0F);
+  const int64_t seen = a.keys_seen(t.query + t.queries);
+  for (t.key = 0; t.key < seen; t.key += kKeys) {
+    t.keys = std::min(kKeys, seen - t.key);
+    take_in(a, o, t, s, own, rows);
+  }
+  for (int64_t i = 0; i < t.queries; ++i) {
+    const float largest = own[s.largest + i];
+    const float sum = own[s.sums + i];
+    if (largest != kNone) scale_row(rows + i * a.width, a.width, 1 / sum);
+    if (lse != nullptr) lse[head * a.queries + t.query + i] = largest == kNone ? kNone : largest + std::log(sum);
+  }
+}
+
+Kernel forward(const Use& use) {
+  const Attention a(use, 0, 3);
+  const ForwardScratch s(a);
+  return {a.threads * s.floats * 4, [=, wants_lse = use.wants(1)](const Memory& m) -> Task {
+            const Operands o{m.in<float>(0), m.in<float>(1), m.in<float>(2), m.in<std::byte>(3)};
+            return [=, y = m.out<float>(), lse = wants_lse ? m.out<float>(1) : nullptr, own = m.scratch_at<float>(0)] {
+              parallel(a.threads, a.batch * a.heads * a.blocks(), 1, [&](int part, int64_t begin, int64_t end) {
+                for (int64_t block = begin; block < end; ++block) {
+                  forward_block(a, o, block, s, own + part * s.floats, y, lse);
+                }
+              });
+            };
+          }};
+}
+
+// ---- backward ----
+
+struct Gradients {
+  const float* dy;
+  const float* y;
+  const float* lse;
+  float* dq;
+  float* dk;
+  float* dv;
+  Heads dy_heads, y_heads;
+};
+
+struct BackwardScratch {
+  int64_t turned = 0, scores = 0, dscores = 0, through = 0, floats = 0;
+
+  explicit BackwardScratch(const Attention& a) {
+    scores = std::max(a.dim, a.width) * kKeys;
+    dscores = scores + kQueries * kKeys;
+    through = dscores + kQueries * kKeys;
+    floats = align_up(through + kQueries, kAlignment / 4);
+  }
+};
+
+// With P the weights and S the scores: dS = P * (dP - sum(dY * Y)), in place of dP.
+PLIMSOLL_VECTORISED void score_gradient(float* dscores, const float* weights, int64_t count, float through,
+                                        float scale) {
+#pragma omp simd
+  for (int64_t j = 0; j < count; ++j) dscores[j] = weights[j] * (dscores[j] - through) * scale;
+}
+
+// dV += P' dY, dQ += dS K, dK += dS' Q for one tile.
+void backward_tile(const Attention& a, const Operands& o, const Gradients& g, const Tile& t, const BackwardScratch& s,
+                   float* own) {
+  const int64_t head = t.batch * a.heads + t.head;
+  float* weights = own + s.scores;
+  float* dscores = own + s.dscores;
+  const float* dy = g.dy + g.dy_heads.at(t.batch, t.head, t.query);
+  const float* v = o.v + a.v.at(t.batch, t.head, t.key);
+  score(a, o, t, own, weights);
+  for (int64_t i = 0; i < t.queries; ++i) {
+    const float lse = g.lse[head * a.queries + t.query + i];
+    float* row = weights + i * kKeys;
+    if (lse == kNone) {
+      std::fill(row, row + t.keys, 0.0F);
+    } else {
+      exp_row(row, t.keys, lse);
+    }
+  }
+  transpose_tile(v, a.v.line_stride, own, kKeys, t.keys, a.width);
+  multiply({t.queries, t.keys, a.width, dy, g.dy_heads.line_stride, 1, own, kKeys, dscores, kKeys, false});
+  for (int64_t i = 0; i < t.queries; ++i) {
+    score_gradient(dscores + i * kKeys, weights + i * kKeys, t.keys, own[s.through + i], a.scale);
+  }
+  float* dv = g.dv + (head * a.keys + t.key) * a.width;
+  float* dk = g.dk + (head * a.keys + t.key) * a.dim;
+  float* dq = g.dq + (head * a.queries + t.query) * a.dim;
+  multiply({t.keys, a.width, t.queries, weights, 1, kKeys, dy, g.dy_heads.line_stride, dv, a.width, true});
+  multiply({t.queries, a.dim, t.keys, dscores, kKeys, 1, o.k + a.k.at(t.batch, t.head, t.key), a.k.line_stride, dq,
+            a.dim, true});
+  multiply({t.keys, a.dim, t.queries, dscores, 1, kKeys, o.q + a.q.at(t.batch, t.head, t.query), a.q.line_stride, dk,
+            a.dim, true});
+}
+
+void backward_head(const Attention& a, const Operands& o, const Gradients& g, int64_t head, const BackwardScratch& s,
+                   float* own) {
+  std::fill(g.dq + head * a.queries * a.dim, g.dq + (head + 1) * a.queries * a.dim, 0.0F);
+  std::fill(g.dk + head * a.keys * a.dim, g.dk + (head + 1) * a.keys * a.dim, 0.0F);
+  std::fill(g.dv + head * a.keys * a.width, g.dv + (head + 1) * a.keys * a.width, 0.0F);
+  Tile t{head / a.heads, head % a.heads, 0, 0, 0, 0};
+  for (t.query = 0; t.query < a.queries; t.query += kQueries) {
+    t.queries = std::min(kQueries, a.queries - t.query);
+    for (int64_t i = 0; i < t.queries; ++i) {
+      const float* dy = g.dy + g.dy_heads.at(t.batch, t.head, t.query + i);
+      const float* y = g.y + g.y_heads.at(t.batch, t.head, t.query + i);
+      float through = 0;
+      for (int64_t d = 0; d < a.width; ++d) through += dy[d] * y[d];
+      own[s.through + i] = through;
+    }
+    const int64_t seen = a.keys_seen(t.query + t.queries);
+    for (t.key = 0; t.key < seen; t.key += kKeys) {
+      t.keys = std::min(kKeys, seen - t.key);
+      backward_tile(a, o, g, t, s, own);
+    }
+  }
+}
+
+Kernel backward(const Use& use) {
+  if (use.wants(3)) use.unsupported("the CPU has no gradient of a mask");
+  const Attention a(use, 1, 6);
+  const BackwardScratch s(a);
+  const Heads dy_heads(use.in(0));
+  const Heads y_heads(use.in(4));
+  return {a.threads * s.floats * 4, [=](const Memory& m) -> Task {
+            const Operands o{m.in<float>(1), m.in<float>(2), m.in<float>(3), m.in<std::byte>(6)};
+            const Gradients g{m.in<float>(0),  m.in<float>(4),  m.in<float>(5), m.out<float>(0),
+                              m.out<float>(1), m.out<float>(2), dy_heads,       y_heads};
+            return [=, own = m.scratch_at<float>(0)] {
+              parallel(a.threads, a.batch * a.heads, 1, [&](int part, int64_t begin, int64_t end) {
+                for (int64_t head = begin; head < end; ++head) {
+                  backward_head(a, o, g, head, s, own + part * s.floats);
+                }
+              });
+            };
+          }};
+}
+
+// Lines may lie anywhere, but must be in one piece. Masks may lie in any way.
+bool whole_lines(const Tensor& operand) {
+  const int last = operand.shape.rank() - 1;
+  return operand.is_contiguous() || (last == 3 && operand.stride(last) == 1);
+}
+
+}  // namespace
+
+void register_attention_cpu(KernelTable& table) {
+  table.add("attention", {forward, whole_lines});
+  table.add("attention_backward", {backward, whole_lines});
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,227 @@
+#include <cmath>
+
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/rows.h"
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+// One row: operands go on by 1, by 0 or by any step.
+template <class X, class Y, class F>
+PLIMSOLL_VECTORISED void map_row(Y* y, const X* x, int64_t x_step, const X* z, int64_t z_step, int64_t count, F f) {
+  if (x_step == 1 && z_step == 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i], z[i]);
+  } else if (x_step == 1 && z_step == 0) {
+    const X one = *z;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i], one);
+  } else {
+    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i * x_step], z[i * z_step]);
+  }
+}
+
+// Calls f(row, begin, end) for parts of rows: long rows are cut, short ones are taken together.
+template <class F>
+void parallel_rows(int threads, int64_t rows, int64_t length, const F& f) {
+  if (rows == 1) {
+    parallel(threads, length, kGrain, [&](int, int64_t begin, int64_t end) { f(int64_t{0}, begin, end); });
+  } else {
+    parallel(threads, rows, kGrain / (length + 1) + 1, [&](int, int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) f(row, int64_t{0}, length);
+    });
+  }
+}
+
+// y = f(x, z) with broadcasting
+template <class X, class Y, class F>
+Kernel binary_kernel(const Use& use, F f) {
+  const Rows<2> rows(use.out().shape, {use.in(0), use.in(1)});
+  return plain([rows, threads = use.threads, f](const Memory& m) -> Task {
+    return [=, x = m.in<X>(0), z = m.in<X>(1), y = m.out<Y>()] {
+      const int64_t length = rows.length();
+      parallel_rows(threads, rows.count(), length, [=](int64_t row, int64_t begin, int64_t end) {
+        const auto at = rows.offsets(row);
+        map_row(y + row * length + begin, x + at[0] + begin * rows.step(0), rows.step(0),
+                z + at[1] + begin * rows.step(1), rows.step(1), end - begin, f);
+      });
+    };
+  });
+}
+
+template <class F>
+void arithmetic(KernelTable& table, const char* op, F f) {
+  table.add(op, {[f](const Use& use) -> Kernel {
+                   switch (use.in(0).dtype) {
+                     case DType::f32:
+                       return binary_kernel<float, float>(use, f);
+                     case DType::i64:
+                       return binary_kernel<int64_t, int64_t>(use, f);
+                     default:
+                       use.unsupported("the CPU computes this in f32 and i64");
+                   }
+                 },
+                 any_layout});
+}
+
+template <class F>
+void on_reals(KernelTable& table, const char* op, F f) {
+  table.add(op, {[f](const Use& use) {
+                   use.require_f32(0);
+                   return binary_kernel<float, float>(use, f);
+                 },
+                 any_layout});
+}
+
+template <class F>
+void predicate(KernelTable& table, const char* op, F f) {
+  table.add(op, {[f](const Use& use) -> Kernel {
+                   switch (use.in(0).dtype) {
+                     case DType::f32:
+                       return binary_kernel<float, uint8_t>(use, f);
+                     case DType::i64:
+                       return binary_kernel<int64_t, uint8_t>(use, f);
+                     case DType::boolean:
+                       return binary_kernel<uint8_t, uint8_t>(use, f);
+                     default:
+                       use.unsupported("the CPU compares f32, i64 and bool");
+                   }
+                 },
+                 any_layout});
+}
+
+// x where takes(x, z), else z, and a bit for each element that says so: one thread, for bits share bytes.
+template <class F>
+Kernel choice_kernel(const Use& use, F takes) {
+  use.require_f32(0);
+  const Rows<2> rows(use.out().shape, {use.in(0), use.in(1)});
+  return plain([rows, takes, wants = use.wants(1)](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), z = m.in<float>(1), y = m.out<float>(), mask = wants ? m.out<uint8_t>(1) : nullptr] {
+      int64_t place = 0;
+      for (int64_t row = 0; row < rows.count(); ++row) {
+        const auto at = rows.offsets(row);
+        for (int64_t i = 0; i < rows.length(); ++i, ++place) {
+          const float a = x[at[0] + i * rows.step(0)];
+          const float b = z[at[1] + i * rows.step(1)];
+          const bool taken = takes(a, b);
+          if (mask != nullptr && place % 8 == 0) mask[place / 8] = 0;
+          if (mask != nullptr && taken) mask[place / 8] = static_cast<uint8_t>(mask[place / 8] | 1U << place % 8);
+          y[place] = taken ? a : b;
+        }
+      }
+    };
+  });
+}
+
+// dy * slope(x, z), all as broadcast
+template <class F>
+void pow_backward(KernelTable& table, const char* op, F slope) {
+  table.add(op, {[slope](const Use& use) {
+                   use.require_f32(0);
+                   const Rows<3> rows(use.out().shape, {use.in(0), use.in(1), use.in(2)});
+                   return plain([=](const Memory& m) -> Task {
+                     return [=, dy = m.in<float>(0), x = m.in<float>(1), z = m.in<float>(2), dx = m.out<float>()] {
+                       for (int64_t row = 0, place = 0; row < rows.count(); ++row) {
+                         const auto at = rows.offsets(row);
+                         for (int64_t i = 0; i < rows.length(); ++i, ++place) {
+                           dx[place] = dy[at[0] + i * rows.step(0)] *
+                                       slope(x[at[1] + i * rows.step(1)], z[at[2] + i * rows.step(2)]);
+                         }
+                       }
+                     };
+                   });
+                 },
+                 any_layout});
+}
+
+template <class T>
+Kernel where_kernel(const Use& use) {
+  const Rows<3> rows(use.out().shape, {use.in(0), use.in(1), use.in(2)});
+  return plain([rows, threads = use.threads](const Memory& m) -> Task {
+    return [=, condition = m.in<uint8_t>(0), x = m.in<T>(1), z = m.in<T>(2), y = m.out<T>()] {
+      parallel_rows(threads, rows.count(), rows.length(), [=](int64_t row, int64_t begin, int64_t end) {
+        const auto at = rows.offsets(row);
+        for (int64_t i = begin; i < end; ++i) {
+          const bool holds = condition[at[0] + i * rows.step(0)] != 0;
+          y[row * rows.length() + i] = holds ? x[at[1] + i * rows.step(1)] : z[at[2] + i * rows.step(2)];
+        }
+      });
+    };
+  });
+}
+
+Kernel where(const Use& use) {
+  switch (element_bytes(use.out().dtype)) {
+    case 4:
+      return where_kernel<uint32_t>(use);
+    case 8:
+      return where_kernel<uint64_t>(use);
+    default:
+      return where_kernel<uint8_t>(use);
+  }
+}
+
+Kernel keep_where(const Use& use) {
+  use.require_f32(0);
+  const Rows<2> rows(use.out().shape, {use.in(0), use.in(1)});
+  return plain([rows, threads = use.threads, when = use.call.flag("when")](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), condition = m.in<uint8_t>(1), y = m.out<float>()] {
+      parallel_rows(threads, rows.count(), rows.length(), [=](int64_t row, int64_t begin, int64_t end) {
+        const auto at = rows.offsets(row);
+        for (int64_t i = begin; i < end; ++i) {
+          const bool holds = condition[at[1] + i * rows.step(1)] != 0;
+          y[row * rows.length() + i] = holds == when ? x[at[0] + i * rows.step(0)] : 0;
+        }
+      });
+    };
+  });
+}
+
+Kernel logical_not(const Use& use) {
+  return plain([count = use.out().elements()](const Memory& m) -> Task {
+    return [=, x = m.in<uint8_t>(0), y = m.out<uint8_t>()] {
+      for (int64_t i = 0; i < count; ++i) y[i] = x[i] == 0;
+    };
+  });
+}
+
+void register_predicates(KernelTable& table) {
+  predicate(table, "eq", [](auto x, auto z) { return x == z; });
+  predicate(table, "ne", [](auto x, auto z) { return x != z; });
+  predicate(table, "lt", [](auto x, auto z) { return x < z; });
+  predicate(table, "le", [](auto x, auto z) { return x <= z; });
+  predicate(table, "gt", [](auto x, auto z) { return x > z; });
+  predicate(table, "ge", [](auto x, auto z) { return x >= z; });
+  predicate(table, "logical_and", [](auto x, auto z) { return x != 0 && z != 0; });
+  predicate(table, "logical_or", [](auto x, auto z) { return x != 0 || z != 0; });
+  predicate(table, "logical_xor", [](auto x, auto z) { return (x != 0) != (z != 0); });
+  table.add("logical_not", {logical_not});
+}
+
+}  // namespace
+
+void register_elementwise_binary_cpu(KernelTable& table) {
+  arithmetic(table, "add", [](auto x, auto z) { return x + z; });
+  arithmetic(table, "sub", [](auto x, auto z) { return x - z; });
+  arithmetic(table, "mul", [](auto x, auto z) { return x * z; });
+  on_reals(table, "div", [](float x, float z) { return x / z; });
+  on_reals(table, "pow", [](float x, float z) { return std::pow(x, z); });
+  pow_backward(table, "pow_backward_base", [](float x, float z) { return z == 0 ? 0 : z * std::pow(x, z - 1); });
+  pow_backward(table, "pow_backward_exponent",
+               [](float x, float z) { return x == 0 && z >= 0 ? 0 : std::pow(x, z) * std::log(x); });
+  // NaN wins, whichever operand it is in.
+  table.add("maximum", {[](const Use& use) {
+                          return choice_kernel(use, [](float x, float z) { return x >= z || std::isnan(x); });
+                        },
+                        any_layout});
+  table.add("minimum", {[](const Use& use) {
+                          return choice_kernel(use, [](float x, float z) { return x <= z || std::isnan(x); });
+                        },
+                        any_layout});
+  table.add("where", {where, any_layout});
+  table.add("keep_where", {keep_where, any_layout});
+  register_predicates(table);
+}
+
+}  // namespace plimsoll::kernels

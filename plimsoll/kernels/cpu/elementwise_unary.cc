@@ -1,0 +1,234 @@
+#include <cmath>
+#include <numbers>
+
+#include "plimsoll/kernels/cpu/support/map.h"
+#include "plimsoll/kernels/cpu/support/math.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using program::Call;
+
+float real(const Call& call, const char* attribute) { return static_cast<float>(call.real(attribute)); }
+
+// y = f(x)
+template <class F>
+void unary(KernelTable& table, const char* op, F f) {
+  table.add(op, {[f](const Use& use) { return map_kernel(use, f); }});
+}
+
+// dx = dy * slope(v), v what the backward op reads
+template <class F>
+void backward(KernelTable& table, const char* op, F slope) {
+  const auto times = [slope](float dy, float v) { return dy * slope(v); };
+  table.add(op, {[times](const Use& use) { return map2_kernel(use, times); }});
+}
+
+// The same where f and slope are made from the call's attributes.
+template <class Make>
+void unary_of(KernelTable& table, const char* op, Make make) {
+  table.add(op, {[make](const Use& use) { return map_kernel(use, make(use.call)); }});
+}
+
+template <class Make>
+void backward_of(KernelTable& table, const char* op, Make make) {
+  table.add(op, {[make](const Use& use) {
+              const auto slope = make(use.call);
+              return map2_kernel(use, [slope](float dy, float v) { return dy * slope(v); });
+            }});
+}
+
+// ---- with a bit for each element ----
+
+constexpr int64_t kBits = 8;
+
+// Bit by bit what `inside` says of x; then y = f(x), which may lie where x does.
+template <class F, class G>
+PLIMSOLL_VECTORISED void map_masked(float* y, uint8_t* mask, const float* x, int64_t count, F f, G inside) {
+  for (int64_t i = 0; mask != nullptr && i < count; i += kBits) {
+    const int64_t bits = count - i < kBits ? count - i : kBits;
+    unsigned byte = 0;
+    for (int64_t bit = 0; bit < bits; ++bit) byte |= static_cast<unsigned>(inside(x[i + bit])) << bit;
+    mask[i / kBits] = static_cast<uint8_t>(byte);
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+}
+
+// Calls f(begin, end) for parts that begin at whole bytes of the mask.
+template <class F>
+void parallel_bytes(int threads, int64_t count, const F& f) {
+  parallel(threads, (count + kBits - 1) / kBits, kGrain / kBits,
+           [&](int, int64_t begin, int64_t end) { f(begin * kBits, end * kBits < count ? end * kBits : count); });
+}
+
+constexpr int64_t kTile = 4096;  // elements that stay in the first cache between the two passes
+
+template <class Make>
+void masked(KernelTable& table, const char* op, Make make) {
+  table.add(op, {[make](const Use& use) {
+              use.require_f32(0);
+              const auto [f, inside] = make(use.call);
+              const int64_t count = use.out().elements();
+              return plain([=, threads = use.threads, wants = use.wants(1), f_ = f, inside_ = inside](const Memory& m) {
+                uint8_t* mask = wants ? m.out<uint8_t>(1) : nullptr;
+                return Task([=, x = m.in<float>(0), y = m.out<float>()] {
+                  parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
+                    for (int64_t i = begin; i < end; i += kTile) {
+                      const int64_t size = end - i < kTile ? end - i : kTile;
+                      map_masked(y + i, mask == nullptr ? nullptr : mask + i / kBits, x + i, size, f_, inside_);
+                    }
+                  });
+                });
+              });
+            }});
+}
+
+PLIMSOLL_VECTORISED void apply_mask(float* dx, const float* dy, const uint8_t* mask, int64_t begin, int64_t end,
+                                    float set, float clear) {
+  for (int64_t i = begin; i < end; i += kBits) {
+    const unsigned byte = mask[i / kBits];
+    const int64_t bits = end - i < kBits ? end - i : kBits;
+    for (int64_t bit = 0; bit < bits; ++bit) {
+      const float slope = (byte >> bit & 1U) != 0 ? set : clear;
+      dx[i + bit] = slope == 0 ? 0 : dy[i + bit] * slope;
+    }
+  }
+}
+
+Kernel mask_backward(const Use& use) {
+  use.require_f32(0);
+  const int64_t count = use.out().elements();
+  const float set = real(use.call, "set");
+  const float clear = real(use.call, "clear");
+  return plain([=, threads = use.threads](const Memory& m) -> Task {
+    return [=, dy = m.in<float>(0), mask = m.in<uint8_t>(1), dx = m.out<float>()] {
+      parallel_bytes(threads, count,
+                     [=](int64_t begin, int64_t end) { apply_mask(dx, dy, mask, begin, end, set, clear); });
+    };
+  });
+}
+
+// Between low and high; NaN stays.
+float clamped(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+
+void register_masked(KernelTable& table) {
+  const auto positive = [](float x) { return x > 0; };
+  masked(table, "relu", [=](const Call&) { return std::pair([](float x) { return x < 0 ? 0 : x; }, positive); });
+  masked(table, "leaky_relu", [=](const Call& call) {
+    return std::pair([slope = real(call, "slope")](float x) { return x > 0 ? x : x * slope; }, positive);
+  });
+  masked(table, "clamp", [](const Call& call) {
+    const float low = real(call, "low");
+    const float high = real(call, "high");
+    return std::pair([=](float x) { return clamped(x, low, high); }, [=](float x) { return x > low && x < high; });
+  });
+  masked(table, "hard_sigmoid", [](const Call& call) {
+    const auto line = [scale = real(call, "scale"), shift = real(call, "shift")](float x) { return scale * x + shift; };
+    return std::pair([=](float x) { return clamped(line(x), 0, 1); },
+                     [=](float x) { return line(x) > 0 && line(x) < 1; });
+  });
+  table.add("mask_backward", {mask_backward});
+}
+
+// ---- smooth ones ----
+
+constexpr float kGeluScale = 0.7978845608F;  // sqrt(2 / pi)
+constexpr float kGeluCube = 0.044715F;
+
+[[gnu::always_inline]] inline float gelu_tanh(float x) {
+  return 0.5F * x * (1 + fast_tanh(kGeluScale * (x + kGeluCube * x * x * x)));
+}
+[[gnu::always_inline]] inline float gelu_tanh_slope(float x) {
+  const float tanh = fast_tanh(kGeluScale * (x + kGeluCube * x * x * x));
+  return 0.5F * (1 + tanh) + 0.5F * x * (1 - tanh * tanh) * kGeluScale * (1 + 3 * kGeluCube * x * x);
+}
+
+// The normal distribution: up to x, and at x.
+float normal_below(float x) { return (1 + std::erf(x / std::numbers::sqrt2_v<float>)) / 2; }
+float normal_at(float x) { return fast_exp(-x * x / 2) * 0.3989422804F; }
+
+float softplus(float x, float beta) {
+  return (std::max(beta * x, 0.0F) + std::log1p(std::exp(-std::abs(beta * x)))) / beta;
+}
+
+float sign(float x) { return static_cast<float>((x > 0) - (x < 0)); }
+
+void register_reading_output(KernelTable& table) {
+  unary(table, "sigmoid", [](float x) { return fast_sigmoid(x); });
+  backward(table, "sigmoid_backward", [](float y) { return y * (1 - y); });
+  unary(table, "tanh", [](float x) { return std::tanh(x); });
+  backward(table, "tanh_backward", [](float y) { return 1 - y * y; });
+  unary(table, "exp", [](float x) { return std::exp(x); });
+  backward(table, "exp_backward", [](float y) { return y; });
+  unary(table, "sqrt", [](float x) { return std::sqrt(x); });
+  backward(table, "sqrt_backward", [](float y) { return 1 / (2 * y); });
+  unary(table, "rsqrt", [](float x) { return 1 / std::sqrt(x); });
+  backward(table, "rsqrt_backward", [](float y) { return -y * y * y / 2; });
+  unary(table, "reciprocal", [](float x) { return 1 / x; });
+  backward(table, "reciprocal_backward", [](float y) { return -y * y; });
+  unary_of(table, "elu", [](const Call& call) {
+    return [alpha = real(call, "alpha")](float x) { return x > 0 ? x : alpha * std::expm1(x); };
+  });
+  backward_of(table, "elu_backward", [](const Call& call) {
+    return [alpha = real(call, "alpha")](float y) { return y > 0 ? 1 : y + alpha; };
+  });
+  unary_of(table, "softplus",
+           [](const Call& call) { return [beta = real(call, "beta")](float x) { return softplus(x, beta); }; });
+  backward_of(table, "softplus_backward",
+              [](const Call& call) { return [beta = real(call, "beta")](float y) { return -std::expm1(-beta * y); }; });
+}
+
+void register_reading_input(KernelTable& table) {
+  unary(table, "log", [](float x) { return std::log(x); });
+  backward(table, "log_backward", [](float x) { return 1 / x; });
+  unary(table, "silu", [](float x) { return x * fast_sigmoid(x); });
+  backward(table, "silu_backward", [](float x) { return fast_sigmoid(x) * (1 + x * (1 - fast_sigmoid(x))); });
+  unary(table, "gelu", [](float x) { return x * normal_below(x); });
+  backward(table, "gelu_backward", [](float x) { return normal_below(x) + x * normal_at(x); });
+  unary(table, "gelu_tanh", [](float x) { return gelu_tanh(x); });
+  backward(table, "gelu_tanh_backward", [](float x) { return gelu_tanh_slope(x); });
+  unary(table, "hard_swish", [](float x) { return x * clamped(x / 6 + 0.5F, 0, 1); });
+  backward(table, "hard_swish_backward", [](float x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5F; });
+  unary(table, "sin", [](float x) { return std::sin(x); });
+  backward(table, "sin_backward", [](float x) { return std::cos(x); });
+  unary(table, "cos", [](float x) { return std::cos(x); });
+  backward(table, "cos_backward", [](float x) { return -std::sin(x); });
+  unary(table, "erf", [](float x) { return std::erf(x); });
+  backward(table, "erf_backward", [](float x) { return 1.1283791671F * std::exp(-x * x); });
+  unary(table, "abs", [](float x) { return std::abs(x); });
+  backward(table, "abs_backward", [](float x) { return sign(x); });
+  unary(table, "square", [](float x) { return x * x; });
+  backward(table, "square_backward", [](float x) { return 2 * x; });
+  unary_of(table, "pow_scalar", [](const Call& call) {
+    return [exponent = real(call, "exponent")](float x) { return std::pow(x, exponent); };
+  });
+  backward_of(table, "pow_scalar_backward", [](const Call& call) {
+    return [exponent = real(call, "exponent")](float x) {
+      return exponent == 0 ? 0 : exponent * std::pow(x, exponent - 1);
+    };
+  });
+}
+
+void register_reading_nothing(KernelTable& table) {
+  unary(table, "neg", [](float x) { return -x; });
+  unary(table, "sign", [](float x) { return sign(x); });
+  unary(table, "floor", [](float x) { return std::floor(x); });
+  unary(table, "ceil", [](float x) { return std::ceil(x); });
+  unary(table, "round", [](float x) { return std::nearbyint(x); });
+  unary_of(table, "affine", [](const Call& call) {
+    const auto factor = static_cast<float>(call.real("scale") / static_cast<double>(call.integer("divisor")));
+    return [factor, shift = real(call, "shift")](float x) { return x * factor + shift; };
+  });
+}
+
+}  // namespace
+
+void register_elementwise_unary_cpu(KernelTable& table) {
+  register_masked(table);
+  register_reading_output(table);
+  register_reading_input(table);
+  register_reading_nothing(table);
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,152 @@
+// Normalisation of rows: layer_norm and rms_norm.
+#include <cmath>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/sums.h"
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+struct RowNorm {
+  int64_t rows, width;
+  float eps;
+  bool centred;
+  int threads;
+
+  RowNorm(const Use& use, bool with_mean)
+      : eps(static_cast<float>(use.call.real("eps"))), centred(with_mean), threads(use.threads) {
+    for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
+    const auto axis = static_cast<size_t>(use.call.axis("axis"));
+    const Shape& x = use.in(0).shape;
+    width = Shape(x.dims().subspan(axis)).elements();
+    rows = Shape(x.dims().first(axis)).elements();
+  }
+
+  int64_t grain() const { return kGrain / (width + 1) + 1; }
+};
+
+struct Statistics {
+  float mean, rstd;
+};
+
+PLIMSOLL_VECTORISED Statistics statistics_of(const float* x, int64_t width, float eps, bool centred) {
+  float mean = 0;
+  if (centred) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < width; ++i) sum += x[i];
+    mean = sum / static_cast<float>(width);
+  }
+  float squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (int64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  return {mean, 1 / std::sqrt(squares / static_cast<float>(width) + eps)};
+}
+
+PLIMSOLL_VECTORISED void normalise(float* y, const float* x, const float* weight, const float* bias, int64_t width,
+                                   Statistics s) {
+  if (weight != nullptr && bias != nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) y[i] = (x[i] - s.mean) * s.rstd * weight[i] + bias[i];
+  } else {
+    for (int64_t i = 0; i < width; ++i) {
+      y[i] = (x[i] - s.mean) * s.rstd * (weight == nullptr ? 1 : weight[i]) + (bias == nullptr ? 0 : bias[i]);
+    }
+  }
+}
+
+Kernel forward(const Use& use, bool centred) {
+  const RowNorm norm(use, centred);
+  const int rstd_place = centred ? 2 : 1;
+  const bool wants_mean = centred && use.wants(1);
+  const bool wants_rstd = use.wants(rstd_place);
+  return plain([=](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), weight = m.in<float>(1), bias = m.in<float>(2), y = m.out<float>(),
+            mean = wants_mean ? m.out<float>(1) : nullptr, rstd = wants_rstd ? m.out<float>(rstd_place) : nullptr] {
+      parallel(norm.threads, norm.rows, norm.grain(), [=](int, int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t at = row * norm.width;
+          const Statistics s = statistics_of(x + at, norm.width, norm.eps, norm.centred);
+          if (mean != nullptr) mean[row] = s.mean;
+          if (rstd != nullptr) rstd[row] = s.rstd;
+          normalise(y + at, x + at, weight, bias, norm.width, s);
+        }
+      });
+    };
+  });
+}
+
+struct RowGradient {
+  float* dx;
+  const float* dy;
+  const float* x;
+  const float* weight;  // nullptr: 1
+  float* dweight;       // partial sums
+  float* dbias;
+};
+
+// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean(g) - n * mean(g * n)). dx may lie where x or dy
+// do, so the sums come first.
+PLIMSOLL_VECTORISED void row_gradient(const RowGradient& r, int64_t width, Statistics s, bool centred) {
+  float level = 0;
+  float slope = 0;
+#pragma omp simd reduction(+ : level, slope)
+  for (int64_t i = 0; i < width; ++i) {
+    const float normal = (r.x[i] - s.mean) * s.rstd;
+    const float g = r.weight == nullptr ? r.dy[i] : r.dy[i] * r.weight[i];
+    r.dweight[i] += r.dy[i] * normal;
+    r.dbias[i] += r.dy[i];
+    level += g;
+    slope += g * normal;
+  }
+  level = centred ? level / static_cast<float>(width) : 0;
+  slope /= static_cast<float>(width);
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) {
+    const float normal = (r.x[i] - s.mean) * s.rstd;
+    const float g = r.weight == nullptr ? r.dy[i] : r.dy[i] * r.weight[i];
+    r.dx[i] = s.rstd * (g - level - normal * slope);
+  }
+}
+
+Kernel backward(const Use& use, bool centred) {
+  const RowNorm norm(use, centred);
+  const bool wants_weight = use.wants(1);
+  const bool wants_bias = centred && use.wants(2);
+  const int rstd_place = centred ? 3 : 2;
+  return {align_up(2 * norm.threads * norm.width * 4, kAlignment), [=](const Memory& m) -> Task {
+            return [=, dy = m.in<float>(0), x = m.in<float>(1), mean = centred ? m.in<float>(2) : nullptr,
+                    rstd = m.in<float>(rstd_place), weight = m.in<float>(rstd_place + 1), dx = m.out<float>(),
+                    dweight = wants_weight ? m.out<float>(1) : nullptr, dbias = wants_bias ? m.out<float>(2) : nullptr,
+                    partial = m.scratch_at<float>(0)] {
+              const int64_t width = norm.width;
+              float* bias_partial = partial + norm.threads * width;
+              parallel(norm.threads, norm.rows, norm.grain(), [=](int part, int64_t begin, int64_t end) {
+                float* weight_sum = partial + part * width;
+                float* bias_sum = bias_partial + part * width;
+                for (int64_t i = 0; i < width; ++i) weight_sum[i] = bias_sum[i] = 0;
+                for (int64_t row = begin; row < end; ++row) {
+                  const int64_t at = row * width;
+                  row_gradient({dx + at, dy + at, x + at, weight, weight_sum, bias_sum}, width,
+                               {mean == nullptr ? 0 : mean[row], rstd[row]}, centred);
+                }
+              });
+              const int parts = parts_of(norm.threads, norm.rows, norm.grain());
+              if (dweight != nullptr) add_partials(dweight, partial, parts, width);
+              if (dbias != nullptr) add_partials(dbias, bias_partial, parts, width);
+            };
+          }};
+}
+
+}  // namespace
+
+void register_norm_cpu(KernelTable& table) {
+  table.add("layer_norm", {[](const Use& use) { return forward(use, true); }});
+  table.add("layer_norm_backward", {[](const Use& use) { return backward(use, true); }});
+  table.add("rms_norm", {[](const Use& use) { return forward(use, false); }});
+  table.add("rms_norm_backward", {[](const Use& use) { return backward(use, false); }});
+}
+
+}  // namespace plimsoll::kernels

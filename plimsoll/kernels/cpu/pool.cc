@@ -1,0 +1,239 @@
+// Pools over up to three spatial dimensions, a plane to a thread. All four kinds are the same loops over windows; where
+// the windows lie is worked out when the kernel is prepared.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/kernel.h"
+#include "plimsoll/program/window.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+// A window along one dimension: elements start + k * step for k in [first, end), those that are in x.
+struct Reach {
+  int64_t start, first, end;
+  int64_t divisor;  // what an average counts
+};
+
+struct Axis {
+  int64_t size = 1;    // of x
+  int64_t kernel = 1;  // places in a window: how taps are numbered
+  int64_t step = 1;
+  std::vector<Reach> windows = {{0, 0, 1, 1}};
+};
+
+// The last three dimensions of x; missing ones are 1.
+struct Planes {
+  int64_t count = 0;
+  std::array<Axis, 3> axes;
+  bool numbers_plane = false;  // taps are numbered by their place in x, not in the window
+  int threads = 1;
+
+  int64_t x_size() const { return axes[0].size * axes[1].size * axes[2].size; }
+  int64_t y_size() const {
+    return static_cast<int64_t>(axes[0].windows.size() * axes[1].windows.size() * axes[2].windows.size());
+  }
+};
+
+Axis sliding_axis(const program::Window& window, int axis, int64_t size, int64_t windows, bool count_padding) {
+  const int64_t kernel = window.kernel[axis].constant();
+  const int64_t step = window.dilation[axis].constant();
+  const int64_t begin = window.begin[axis].constant();
+  const int64_t padded = size + window.end[axis].constant();
+  Axis result{size, kernel, step, {}};
+  for (int64_t i = 0; i < windows; ++i) {
+    const int64_t start = i * window.stride[axis].constant() - begin;
+    Reach reach{start, 0, kernel, 0};
+    while (reach.first < kernel && start + reach.first * step < 0) ++reach.first;
+    while (reach.end > reach.first && start + (reach.end - 1) * step >= size) --reach.end;
+    for (int64_t k = 0; k < kernel; ++k) reach.divisor += start + k * step < padded ? 1 : 0;
+    if (!count_padding) reach.divisor = reach.end - reach.first;
+    result.windows.push_back(reach);
+  }
+  return result;
+}
+
+// Window i of n over m elements goes from floor(i * m / n) to ceil((i + 1) * m / n).
+Axis adaptive_axis(int64_t size, int64_t windows) {
+  Axis result{size, size, 1, {}};
+  for (int64_t i = 0; i < windows; ++i) {
+    const int64_t start = i * size / windows;
+    const int64_t length = ((i + 1) * size + windows - 1) / windows - start;
+    result.windows.push_back({start, 0, length, length});
+  }
+  return result;
+}
+
+Planes planes_of(const Use& use, const Shape& x, const Shape& y, bool adaptive, bool count_padding) {
+  use.require_f32(0);
+  Planes planes;
+  planes.count = x[0] * x[1];
+  planes.numbers_plane = adaptive;
+  planes.threads = use.threads;
+  const int rank = x.rank() - 2;
+  for (int axis = 0; axis < rank; ++axis) {
+    const auto place = static_cast<size_t>(axis + 3 - rank);
+    if (adaptive) {
+      planes.axes[place] = adaptive_axis(x[axis + 2], y[axis + 2]);
+    } else {
+      const program::Window window = program::window_of(use.call, program::spread_over(use.call, "kernel", rank, 0));
+      planes.axes[place] = sliding_axis(window, axis, x[axis + 2], y[axis + 2], count_padding);
+    }
+  }
+  return planes;
+}
+
+// Calls f(place in x, number of the tap) for each tap of a window.
+template <class F>
+[[gnu::always_inline]] inline void for_each_tap(const Planes& p, const Reach& a, const Reach& b, const Reach& c, F f) {
+  const auto& [depth, height, width] = p.axes;
+  for (int64_t i = a.first; i < a.end; ++i) {
+    const int64_t slab = (a.start + i * depth.step) * height.size;
+    for (int64_t j = b.first; j < b.end; ++j) {
+      const int64_t row = (slab + b.start + j * height.step) * width.size;
+      const int64_t number = (i * height.kernel + j) * width.kernel;
+      for (int64_t k = c.first; k < c.end; ++k) {
+        const int64_t at = row + c.start + k * width.step;
+        f(at, p.numbers_plane ? at : number + k);
+      }
+    }
+  }
+}
+
+// Calls f(place in y, reaches along the three dimensions) for each window of a plane.
+template <class F>
+void for_each_window(const Planes& p, F f) {
+  int64_t place = 0;
+  for (const Reach& a : p.axes[0].windows) {
+    for (const Reach& b : p.axes[1].windows) {
+      for (const Reach& c : p.axes[2].windows) f(place++, a, b, c);
+    }
+  }
+}
+
+template <class F>
+void for_each_plane(const Planes& p, const F& f) {
+  parallel(p.threads, p.count, kGrain / (p.x_size() + 1) + 1, [&](int, int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) f(plane);
+  });
+}
+
+template <class Index>
+Kernel maximum(const Use& use, const Planes& planes) {
+  return plain([planes, wants = use.wants(1)](const Memory& m) -> Task {
+    return [=, all_x = m.in<float>(0), all_y = m.out<float>(), all_indices = wants ? m.out<Index>(1) : nullptr] {
+      for_each_plane(planes, [&](int64_t plane) {
+        const float* x = all_x + plane * planes.x_size();
+        const int64_t first = plane * planes.y_size();
+        for_each_window(planes, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+          float largest = -std::numeric_limits<float>::infinity();
+          int64_t index = -1;
+          for_each_tap(planes, a, b, c, [&](int64_t at, int64_t number) {
+            if (index >= 0 && !(x[at] > largest) && !std::isnan(x[at])) return;
+            largest = x[at];
+            index = number;
+          });
+          all_y[first + place] = largest;
+          if (all_indices != nullptr) all_indices[first + place] = static_cast<Index>(std::max<int64_t>(index, 0));
+        });
+      });
+    };
+  });
+}
+
+// The place in x of the tap that has this number, in the window at (a, b, c).
+int64_t place_of_tap(const Planes& p, int64_t number, const Reach& a, const Reach& b, const Reach& c) {
+  if (p.numbers_plane) return number;
+  const auto& [depth, height, width] = p.axes;
+  const int64_t k = number % width.kernel;
+  const int64_t j = number / width.kernel % height.kernel;
+  const int64_t i = number / width.kernel / height.kernel;
+  return ((a.start + i * depth.step) * height.size + b.start + j * height.step) * width.size + c.start + k * width.step;
+}
+
+template <class Index>
+Kernel maximum_backward(const Planes& planes) {
+  return plain([planes](const Memory& m) -> Task {
+    return [=, all_dy = m.in<float>(0), all_indices = m.in<Index>(1), all_dx = m.out<float>()] {
+      for_each_plane(planes, [&](int64_t plane) {
+        float* dx = all_dx + plane * planes.x_size();
+        const int64_t first = plane * planes.y_size();
+        std::fill(dx, dx + planes.x_size(), 0.0F);
+        for_each_window(planes, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+          const bool sees_x = a.first < a.end && b.first < b.end && c.first < c.end;
+          if (!sees_x) return;
+          dx[place_of_tap(planes, all_indices[first + place], a, b, c)] += all_dy[first + place];
+        });
+      });
+    };
+  });
+}
+
+Kernel average(const Planes& planes) {
+  return plain([planes](const Memory& m) -> Task {
+    return [=, all_x = m.in<float>(0), all_y = m.out<float>()] {
+      for_each_plane(planes, [&](int64_t plane) {
+        const float* x = all_x + plane * planes.x_size();
+        float* y = all_y + plane * planes.y_size();
+        for_each_window(planes, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+          float sum = 0;
+          for_each_tap(planes, a, b, c, [&](int64_t at, int64_t) { sum += x[at]; });
+          y[place] = sum / static_cast<float>(a.divisor * b.divisor * c.divisor);
+        });
+      });
+    };
+  });
+}
+
+Kernel average_backward(const Planes& planes) {
+  return plain([planes](const Memory& m) -> Task {
+    return [=, all_dy = m.in<float>(0), all_dx = m.out<float>()] {
+      for_each_plane(planes, [&](int64_t plane) {
+        float* dx = all_dx + plane * planes.x_size();
+        const float* dy = all_dy + plane * planes.y_size();
+        std::fill(dx, dx + planes.x_size(), 0.0F);
+        for_each_window(planes, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+          const float share = dy[place] / static_cast<float>(a.divisor * b.divisor * c.divisor);
+          for_each_tap(planes, a, b, c, [&](int64_t at, int64_t) { dx[at] += share; });
+        });
+      });
+    };
+  });
+}
+
+void add_maximum(KernelTable& table, const std::string& op, bool adaptive) {
+  table.add(op, {[=](const Use& use) {
+              const Planes planes = planes_of(use, use.in(0).shape, use.out().shape, adaptive, false);
+              const bool narrow = !adaptive && use.wants(1) && use.out(1).dtype == DType::u8;
+              return narrow ? maximum<uint8_t>(use, planes) : maximum<int32_t>(use, planes);
+            }});
+  table.add(op + "_backward", {[=](const Use& use) {
+              const Planes planes = planes_of(use, use.out().shape, use.in(0).shape, adaptive, false);
+              return use.in(1).dtype == DType::u8 ? maximum_backward<uint8_t>(planes)
+                                                  : maximum_backward<int32_t>(planes);
+            }});
+}
+
+void add_average(KernelTable& table, const std::string& op, bool adaptive) {
+  const auto counts_padding = [=](const Use& use) { return !adaptive && use.call.flag("count_include_pad"); };
+  table.add(op, {[=](const Use& use) {
+              return average(planes_of(use, use.in(0).shape, use.out().shape, adaptive, counts_padding(use)));
+            }});
+  table.add(op + "_backward", {[=](const Use& use) {
+              return average_backward(planes_of(use, use.out().shape, use.in(0).shape, adaptive, counts_padding(use)));
+            }});
+}
+
+}  // namespace
+
+void register_pool_cpu(KernelTable& table) {
+  add_maximum(table, "max_pool", false);
+  add_maximum(table, "adaptive_max_pool", true);
+  add_average(table, "avg_pool", false);
+  add_average(table, "adaptive_avg_pool", true);
+}
+
+}  // namespace plimsoll::kernels

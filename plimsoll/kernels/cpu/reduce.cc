@@ -1,0 +1,110 @@
+// Sums over dimensions. The result is made row by row: along its last dimension where operands lie so, which is the
+// fast way over memory, and along the reduced ones where nothing else is left.
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/rows.h"
+#include "plimsoll/kernels/kernel.h"
+#include "plimsoll/program/shape_rules.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+// Some dimensions of a tensor, as a tensor.
+Tensor pick(const Tensor& tensor, program::AxisSet axes, bool in_set) {
+  std::vector<int64_t> dims;
+  Tensor picked{tensor.dtype, {}, {}};
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
+    if (axes.test(static_cast<size_t>(axis)) != in_set) continue;
+    picked.strides[dims.size()] = tensor.stride(axis);
+    dims.push_back(tensor.shape[axis]);
+  }
+  picked.shape = Shape(dims);
+  return picked;
+}
+
+struct Sum {
+  Rows<1> kept;
+  Rows<1> reduced;
+  float factor;
+  int threads;
+
+  Sum(const Use& use, program::AxisSet axes, bool mean)
+      : kept(pick(use.in(0), axes, false).shape, {pick(use.in(0), axes, false)}),
+        reduced(pick(use.in(0), axes, true).shape, {pick(use.in(0), axes, true)}),
+        factor(mean ? 1 / static_cast<float>(pick(use.in(0), axes, true).elements()) : 1),
+        threads(use.threads) {}
+
+  int64_t terms() const { return reduced.count() * reduced.length(); }
+
+  // Where term j of a sum lies after its first.
+  int64_t term(int64_t j) const {
+    return reduced.offsets(j / reduced.length())[0] + j % reduced.length() * reduced.step(0);
+  }
+};
+
+PLIMSOLL_VECTORISED void add_strided(float* y, const float* x, int64_t step, int64_t count) {
+  if (step == 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) y[i] += x[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) y[i] += x[i * step];
+  }
+}
+
+PLIMSOLL_VECTORISED float total(const float* x, int64_t step, int64_t count) {
+  float sum = 0;
+  if (step == 1) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += x[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) sum += x[i * step];
+  }
+  return sum;
+}
+
+// Part [begin, end) of a row of the result.
+void sum_row(const Sum& s, const float* x, float* y, int64_t begin, int64_t end) {
+  const int64_t step = s.kept.step(0);
+  for (int64_t i = begin; i < end; ++i) y[i] = 0;
+  if (s.reduced.step(0) == 1 || end - begin == 1) {
+    for (int64_t i = begin; i < end; ++i) {
+      double sum = 0;
+      for (int64_t row = 0; row < s.reduced.count(); ++row) {
+        sum +=
+            static_cast<double>(total(x + i * step + s.reduced.offsets(row)[0], s.reduced.step(0), s.reduced.length()));
+      }
+      y[i] = static_cast<float>(sum);
+    }
+  } else {
+    for (int64_t j = 0; j < s.terms(); ++j) add_strided(y + begin, x + begin * step + s.term(j), step, end - begin);
+  }
+  for (int64_t i = begin; i < end; ++i) y[i] *= s.factor;
+}
+
+Kernel sum(const Use& use, bool mean) {
+  use.require_f32(0);
+  const Sum s(use, program::reduced_axes(use.call, use.in(0).shape.rank()), mean);
+  return plain([s](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), y = m.out<float>()] {
+      const int64_t length = s.kept.length();
+      const int64_t grain = kGrain / (s.terms() + 1) + 1;
+      if (s.kept.count() == 1) {
+        parallel(s.threads, length, grain, [&](int, int64_t begin, int64_t end) { sum_row(s, x, y, begin, end); });
+        return;
+      }
+      parallel(s.threads, s.kept.count(), grain / length + 1, [&](int, int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          sum_row(s, x + s.kept.offsets(row)[0], y + row * length, 0, length);
+        }
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void register_reduce_cpu(KernelTable& table) {
+  table.add("sum", {[](const Use& use) { return sum(use, false); }, any_layout});
+  table.add("mean", {[](const Use& use) { return sum(use, true); }, any_layout});
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,52 @@
+// Copies, for uses of these ops that cannot be views.
+#include "plimsoll/kernels/copy.h"
+#include "plimsoll/kernels/cpu/support/parallel.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+// The operand as it lies, but in the order of the result's elements.
+Kernel copy_as(const Use& use, const Tensor& source) {
+  return plain([source, target = use.out()](const Memory& m) -> Task {
+    return [=, from = m.in<std::byte>(0), to = m.out<std::byte>()] { copy_strided(source, from, target, to); };
+  });
+}
+
+Kernel copy_all(const Use& use) { return copy_as(use, use.in(0)); }
+
+// The elements of a reshape keep their order, so the operand is copied in its own shape.
+Kernel reshape(const Use& use) {
+  return plain([source = use.in(0)](const Memory& m) -> Task {
+    return [=, from = m.in<std::byte>(0), to = m.out<std::byte>()] { copy_to_contiguous(source, from, to); };
+  });
+}
+
+Kernel transpose(const Use& use) {
+  const program::Dims& axes = use.call.dims("axes");
+  Tensor source = use.out();
+  for (int i = 0; i < axes.rank(); ++i) {
+    source.strides[static_cast<size_t>(i)] = use.in(0).stride(static_cast<int>(axes[i].constant()));
+  }
+  return copy_as(use, source);
+}
+
+Kernel expand(const Use& use) {
+  Tensor source = use.out();
+  const int missing = source.shape.rank() - use.in(0).shape.rank();
+  for (int axis = 0; axis < source.shape.rank(); ++axis) {
+    const bool repeats = axis < missing || use.in(0).shape[axis - missing] != source.shape[axis];
+    source.strides[static_cast<size_t>(axis)] = repeats ? 0 : use.in(0).stride(axis - missing);
+  }
+  return copy_as(use, source);
+}
+
+}  // namespace
+
+void register_shape_cpu(KernelTable& table) {
+  table.add("identity", {copy_all, any_layout});
+  table.add("reshape", {reshape, any_layout});
+  table.add("transpose", {transpose, any_layout});
+  table.add("expand", {expand, any_layout});
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,96 @@
+// Parts of arrays, copied where they cannot be views.
+#include <cstring>
+
+#include "plimsoll/kernels/copy.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+// A part of a tensor: its shape, and where its first element lies, in bytes.
+struct Part {
+  Tensor tensor;
+  int64_t offset;
+};
+
+Part strided_part(const Tensor& whole, const program::Dims& starts, const program::Dims& steps, const Shape& sizes) {
+  Part part{whole, 0};
+  part.tensor.shape = sizes;
+  for (int axis = 0; axis < sizes.rank(); ++axis) {
+    part.offset += starts[axis].constant() * whole.stride(axis) * element_bytes(whole.dtype);
+    part.tensor.strides[static_cast<size_t>(axis)] = whole.stride(axis) * steps[axis].constant();
+  }
+  return part;
+}
+
+// `size` elements along the axis, from `first` on.
+Part piece_of(const Tensor& whole, int axis, int64_t first, int64_t size) {
+  std::vector<int64_t> dims(whole.shape.dims().begin(), whole.shape.dims().end());
+  dims[static_cast<size_t>(axis)] = size;
+  Part part{whole, first * whole.stride(axis) * element_bytes(whole.dtype)};
+  part.tensor.shape = Shape(dims);
+  return part;
+}
+
+Kernel slice(const Use& use) {
+  const Part part = strided_part(use.in(0), use.call.dims("starts"), use.call.dims("steps"), use.out().shape);
+  return plain([part](const Memory& m) -> Task {
+    return [=, from = m.in<std::byte>(0) + part.offset, to = m.out<std::byte>()] {
+      copy_to_contiguous(part.tensor, from, to);
+    };
+  });
+}
+
+Kernel slice_backward(const Use& use) {
+  const Part part = strided_part(use.out(), use.call.dims("starts"), use.call.dims("steps"), use.in(0).shape);
+  return plain([part, source = use.in(0), bytes = static_cast<size_t>(use.out().bytes())](const Memory& m) -> Task {
+    return [=, from = m.in<std::byte>(0), to = m.out<std::byte>()] {
+      std::memset(to, 0, bytes);
+      copy_strided(source, from, part.tensor, to + part.offset);
+    };
+  });
+}
+
+Kernel split(const Use& use) {
+  const int axis = use.call.axis("axis");
+  std::vector<Part> parts;
+  int64_t first = 0;
+  for (const Tensor& piece : use.outputs) {
+    parts.push_back(piece_of(use.in(0), axis, first, piece.shape[axis]));
+    first += piece.shape[axis];
+  }
+  return plain([parts, made = use.made](const Memory& m) -> Task {
+    return [=, from = m.in<std::byte>(0), to = m.outputs] {
+      for (size_t k = 0; k < parts.size(); ++k) {
+        if (made[k]) copy_to_contiguous(parts[k].tensor, from + parts[k].offset, to[k]);
+      }
+    };
+  });
+}
+
+Kernel concat(const Use& use) {
+  const int axis = use.call.axis("axis");
+  std::vector<Part> parts;
+  int64_t first = 0;
+  for (const Tensor& piece : use.inputs) {
+    parts.push_back(piece_of(use.out(), axis, first, piece.shape[axis]));
+    first += piece.shape[axis];
+  }
+  return plain([parts, sources = use.inputs](const Memory& m) -> Task {
+    return [=, from = m.inputs, to = m.out<std::byte>()] {
+      for (size_t i = 0; i < parts.size(); ++i) {
+        if (sources[i].elements() > 0) copy_strided(sources[i], from[i], parts[i].tensor, to + parts[i].offset);
+      }
+    };
+  });
+}
+
+}  // namespace
+
+void register_slice_cpu(KernelTable& table) {
+  table.add("slice", {slice, any_layout});
+  table.add("slice_backward", {slice_backward, any_layout});
+  table.add("split", {split, any_layout});
+  table.add("concat", {concat, any_layout});
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,131 @@
+#include "plimsoll/kernels/cpu/support/dnnl.h"
+
+#include "plimsoll/base/bytes.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using dnnl::memory;
+
+const dnnl::stream& dnnl_stream() {
+  static const dnnl::stream stream(dnnl_engine());
+  return stream;
+}
+
+memory at(const memory::desc& desc, void* data) { return {desc, dnnl_engine(), data}; }
+
+// A primitive with its arguments, called through the C interface: the C++ one makes a vector in each call.
+class Call {
+ public:
+  Call(const dnnl::primitive& primitive, std::vector<std::pair<int, memory>> arguments)
+      : primitive_(primitive), memories_(std::move(arguments)) {
+    for (const auto& [argument, held] : memories_) arguments_.push_back({argument, held.get()});
+  }
+
+  void operator()() const {
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), dnnl_stream().get(),
+                                                   static_cast<int>(arguments_.size()), arguments_.data()),
+                            "a oneDNN primitive failed");
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<std::pair<int, memory>> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+memory::desc scratchpad(const dnnl::primitive_desc_base& primitive) {
+  return primitive.query_md(dnnl::query::scratchpad_md);
+}
+
+}  // namespace
+
+const dnnl::engine& dnnl_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::primitive_attr dnnl_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+memory::dims dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
+
+memory::desc desc_of(const Tensor& tensor) {
+  const auto rank = tensor.shape.rank();
+  return {dims_of(tensor.shape), memory::data_type::f32,
+          memory::dims(tensor.strides.begin(), tensor.strides.begin() + rank)};
+}
+
+memory::desc any_desc(const memory::dims& dims) { return {dims, memory::data_type::f32, memory::format_tag::any}; }
+
+memory::desc plain_desc(const memory::dims& dims) { return desc_of(contiguous(DType::f32, Shape(std::span(dims)))); }
+
+DnnlKernel::DnnlKernel(dnnl::primitive_desc_base primitive) : primitive_(std::move(primitive)) {
+  pad_offset_ = take(static_cast<int64_t>(scratchpad(primitive_).get_size()));
+}
+
+int64_t DnnlKernel::take(int64_t bytes) {
+  const int64_t offset = scratch_bytes_;
+  scratch_bytes_ += align_up(bytes, kAlignment);
+  return offset;
+}
+
+void DnnlKernel::add(std::vector<Operand>& list, Operand operand, bool into) {
+  if (operand.given != operand.wanted) {
+    operand.offset = take(static_cast<int64_t>(operand.wanted.get_size()));
+    const memory::desc& from = into ? operand.given : operand.wanted;
+    const memory::desc& to = into ? operand.wanted : operand.given;
+    operand.reorder = {dnnl_engine(), from, dnnl_engine(), to, dnnl_attributes()};
+    operand.pad_offset = take(static_cast<int64_t>(scratchpad(operand.reorder).get_size()));
+  }
+  list.push_back(std::move(operand));
+}
+
+void DnnlKernel::input(int argument, int place, const memory::desc& given, const memory::desc& wanted) {
+  add(inputs_, {argument, place, given, wanted}, true);
+}
+
+void DnnlKernel::output(int argument, int place, const memory::desc& given, const memory::desc& wanted) {
+  add(outputs_, {argument, place, given, wanted}, false);
+}
+
+Kernel DnnlKernel::finish() && {
+  const int64_t bytes = scratch_bytes_;
+  return {bytes, [self = std::move(*this)](const Memory& memory) { return self.bind(memory); }};
+}
+
+Task DnnlKernel::bind(const Memory& memory) const {
+  std::vector<Call> before;
+  std::vector<Call> after;
+  std::vector<std::pair<int, dnnl::memory>> arguments;
+  const auto pad = [&](const dnnl::primitive_desc_base& primitive, int64_t offset) {
+    return std::pair(DNNL_ARG_SCRATCHPAD, at(scratchpad(primitive), memory.scratch + offset));
+  };
+  const auto place = [&](const Operand& operand, std::byte* data, bool into) {
+    if (operand.offset < 0) return at(operand.wanted, data);
+    const dnnl::memory given = at(operand.given, data);
+    const dnnl::memory wanted = at(operand.wanted, memory.scratch + operand.offset);
+    (into ? before : after)
+        .emplace_back(dnnl::reorder(operand.reorder), std::vector{std::pair(DNNL_ARG_FROM, into ? given : wanted),
+                                                                  std::pair(DNNL_ARG_TO, into ? wanted : given),
+                                                                  pad(operand.reorder, operand.pad_offset)});
+    return wanted;
+  };
+  for (const Operand& operand : inputs_) {
+    arguments.emplace_back(operand.argument, place(operand, memory.inputs[static_cast<size_t>(operand.place)], true));
+  }
+  for (const Operand& operand : outputs_) {
+    arguments.emplace_back(operand.argument, place(operand, memory.outputs[static_cast<size_t>(operand.place)], false));
+  }
+  arguments.push_back(pad(primitive_, pad_offset_));
+  before.emplace_back(dnnl::primitive(primitive_.get()), std::move(arguments));
+  before.insert(before.end(), after.begin(), after.end());
+  return [calls = std::move(before)] {
+    for (const Call& call : calls) call();
+  };
+}
+
+}  // namespace plimsoll::kernels

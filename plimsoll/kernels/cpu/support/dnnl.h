@@ -1,0 +1,55 @@
+// Ops that oneDNN computes. Its primitives like layouts of their own; a DnnlKernel brings operands into them and
+// results out of them by reorders, into parts of the op's scratch, where its scratchpads lie, too. Primitives are made
+// when the kernel is bound; running one allocates nothing of ours.
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+
+const dnnl::engine& dnnl_engine();
+
+// Scratchpads come from the caller.
+dnnl::primitive_attr dnnl_attributes();
+
+dnnl::memory::dims dims_of(const Shape& shape);
+// f32 as the tensor lies; as any layout that a primitive likes best; in row-major order.
+dnnl::memory::desc desc_of(const Tensor& tensor);
+dnnl::memory::desc any_desc(const dnnl::memory::dims& dims);
+dnnl::memory::desc plain_desc(const dnnl::memory::dims& dims);
+
+class DnnlKernel {
+ public:
+  explicit DnnlKernel(dnnl::primitive_desc_base primitive);
+
+  // Operand or result `place` is argument `argument` of the primitive. It lies as `given`, the primitive wants it as
+  // `wanted`: a reorder where these differ.
+  void input(int argument, int place, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
+  void output(int argument, int place, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
+
+  Kernel finish() &&;
+
+ private:
+  struct Operand {
+    int argument;
+    int place;
+    dnnl::memory::desc given;
+    dnnl::memory::desc wanted;
+    int64_t offset = -1;  // of the reordered copy in scratch; -1: none
+    dnnl::reorder::primitive_desc reorder = {};
+    int64_t pad_offset = -1;  // of the reorder's own scratch
+  };
+  void add(std::vector<Operand>& list, Operand operand, bool into);
+  int64_t take(int64_t bytes);
+  Task bind(const Memory& memory) const;
+
+  dnnl::primitive_desc_base primitive_;
+  std::vector<Operand> inputs_;
+  std::vector<Operand> outputs_;
+  int64_t scratch_bytes_ = 0;
+  int64_t pad_offset_ = 0;
+};
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,66 @@
+// Arrays as lines along one dimension.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "plimsoll/kernels/cpu/support/math.h"
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+
+template <class = void>
+PLIMSOLL_VECTORISED float largest_of(const float* x, int64_t length) {
+  float largest = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < length; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+template <class = void>
+PLIMSOLL_VECTORISED float sum_of_exp(const float* x, int64_t length, float largest) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < length; ++i) sum += fast_exp(x[i] - largest);
+  return sum;
+}
+
+// Element i of a line lies `i * stride` after its start.
+struct Lines {
+  int64_t outer = 1;
+  int64_t length = 1;
+  int64_t stride = 1;
+
+  // The tensor must be contiguous.
+  Lines(const Tensor& tensor, int axis) : length(tensor.shape[axis]) {
+    for (int i = 0; i < axis; ++i) outer *= tensor.shape[i];
+    for (int i = axis + 1; i < tensor.shape.rank(); ++i) stride *= tensor.shape[i];
+  }
+
+  int64_t count() const { return outer * stride; }
+  int64_t start(int64_t line) const { return line / stride * stride * length + line % stride; }
+  int64_t grain() const { return kGrain / (length + 1) + 1; }  // lines that are worth a thread
+
+  float largest(const float* x) const {
+    if (stride == 1) return largest_of(x, length);
+    float most = -std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < length; ++i) most = x[i * stride] > most ? x[i * stride] : most;
+    return most;
+  }
+
+  float exp_sum(const float* x, float most) const {
+    if (stride == 1) return sum_of_exp(x, length, most);
+    float sum = 0;
+    for (int64_t i = 0; i < length; ++i) sum += fast_exp(x[i * stride] - most);
+    return sum;
+  }
+
+  // log(sum(exp(x))) along a line; infinite when all of it is minus infinity or some of it is infinite.
+  float log_sum_exp(const float* x) const {
+    const float most = largest(x);
+    return std::isinf(most) ? most : most + std::log(exp_sum(x, most));
+  }
+};
+
+}  // namespace plimsoll::kernels

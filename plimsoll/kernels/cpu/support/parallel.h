@@ -1,0 +1,34 @@
+// Work in parts on several threads, and loops for the vectors that the machine has. How the work is cut depends only on
+// the thread count that was asked for, so the same count gives the same bits.
+#pragma once
+
+#include <cstdint>
+
+// One copy of the function for each kind of vector; the loader picks.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define PLIMSOLL_VECTORISED __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define PLIMSOLL_VECTORISED
+#endif
+
+namespace plimsoll::kernels {
+
+inline constexpr int64_t kGrain = 1 << 13;  // elements that are worth a thread
+
+// The number of parts that `parallel` cuts into.
+inline int parts_of(int threads, int64_t count, int64_t grain) { return count >= 2 * grain ? threads : 1; }
+
+// Calls f(part, begin, end) for parts that together are [0, count), each on a thread of its own.
+template <class F>
+void parallel(int threads, int64_t count, int64_t grain, const F& f) {
+  const int parts = parts_of(threads, count, grain);
+  if (parts == 1) {
+    f(0, int64_t{0}, count);
+    return;
+  }
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+  for (int part = 0; part < parts; ++part) f(part, count * part / parts, count * (part + 1) / parts);
+}
+
+}  // namespace plimsoll::kernels

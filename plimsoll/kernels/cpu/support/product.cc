@@ -1,0 +1,57 @@
+#include "plimsoll/kernels/cpu/support/product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "plimsoll/kernels/cpu/support/dnnl.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+// A product over no columns is zero, or the bias.
+Kernel empty_sum(const Product& product) {
+  const int64_t bytes = product.y.bytes();
+  const bool biased = product.bias != nullptr;
+  const int64_t columns = product.y.shape[product.y.shape.rank() - 1];
+  return plain([=](const Memory& m) -> Task {
+    return [=, y = m.out<float>(), bias = m.in<float>(2)] {
+      std::memset(y, 0, static_cast<size_t>(bytes));
+      for (int64_t i = 0; biased && i < bytes / 4; ++i) y[i] = bias[i % columns];
+    };
+  });
+}
+
+dnnl::memory::desc bias_desc(const Product& product) {
+  dnnl::memory::dims dims(static_cast<size_t>(product.y.shape.rank()), 1);
+  dims.back() = product.bias->shape[0];
+  return plain_desc(dims);
+}
+
+}  // namespace
+
+Tensor transposed(Tensor tensor) {
+  const auto rank = static_cast<size_t>(tensor.shape.rank());
+  std::vector<int64_t> dims(tensor.shape.dims().begin(), tensor.shape.dims().end());
+  std::swap(dims[rank - 1], dims[rank - 2]);
+  std::swap(tensor.strides[rank - 1], tensor.strides[rank - 2]);
+  tensor.shape = Shape(dims);
+  return tensor;
+}
+
+Kernel product_kernel(const Product& product, const Use& use, bool swapped) {
+  for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
+  if (product.a.elements() == 0 || product.b.elements() == 0) return empty_sum(product);
+  const auto a = desc_of(product.a);
+  const auto b = desc_of(product.b);
+  const auto y = desc_of(product.y);
+  const dnnl::matmul::desc description =
+      product.bias == nullptr ? dnnl::matmul::desc(a, b, y) : dnnl::matmul::desc(a, b, bias_desc(product), y);
+  DnnlKernel kernel(dnnl::matmul::primitive_desc(description, dnnl_attributes(), dnnl_engine()));
+  kernel.input(DNNL_ARG_SRC, swapped ? 1 : 0, a, a);
+  kernel.input(DNNL_ARG_WEIGHTS, swapped ? 0 : 1, b, b);
+  if (product.bias != nullptr) kernel.input(DNNL_ARG_BIAS, 2, bias_desc(product), bias_desc(product));
+  kernel.output(DNNL_ARG_DST, 0, y, y);
+  return std::move(kernel).finish();
+}
+
+}  // namespace plimsoll::kernels

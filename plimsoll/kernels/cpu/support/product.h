@@ -1,0 +1,23 @@
+// Products of matrices by oneDNN, for the families that are made of them.
+#pragma once
+
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+
+// y = a b (+ bias along the columns), with the same batch dimensions before the last two; 1 where an operand is used
+// for all. Operands may have any strides.
+struct Product {
+  Tensor a;
+  Tensor b;
+  Tensor y;
+  const Tensor* bias = nullptr;  // [columns], operand 2 of the op
+};
+
+// A kernel whose operands 0 and 1 are a and b (or b and a, when `swapped`) and whose result 0 is y.
+Kernel product_kernel(const Product& product, const Use& use, bool swapped = false);
+
+// The last two dimensions exchanged.
+Tensor transposed(Tensor tensor);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,43 @@
+// Sums over the rows of a matrix, on several threads, each with partial sums of its own in scratch.
+#pragma once
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+
+PLIMSOLL_VECTORISED inline void add_row(float* sum, const float* x, int64_t columns) {
+#pragma omp simd
+  for (int64_t j = 0; j < columns; ++j) sum[j] += x[j];
+}
+
+// y = the sum of `parts` rows of `partial`, `columns` wide.
+inline void add_partials(float* y, const float* partial, int parts, int64_t columns) {
+  for (int64_t j = 0; j < columns; ++j) y[j] = 0;
+  for (int part = 0; part < parts; ++part) add_row(y, partial + part * columns, columns);
+}
+
+// y[j] = sum of x[i, j] over i.
+struct ColumnSums {
+  int64_t rows;
+  int64_t columns;
+  int threads;
+
+  ColumnSums(int64_t row_count, int64_t column_count, int thread_count)
+      : rows(row_count), columns(column_count), threads(thread_count) {}
+
+  int64_t scratch_bytes() const { return align_up(threads * columns * 4, kAlignment); }
+
+  void run(const float* x, float* partial, float* y) const {
+    const int64_t grain = kGrain / (columns + 1) + 1;
+    parallel(threads, rows, grain, [&](int part, int64_t begin, int64_t end) {
+      float* sum = partial + part * columns;
+      for (int64_t j = 0; j < columns; ++j) sum[j] = 0;
+      for (int64_t i = begin; i < end; ++i) add_row(sum, x + i * columns, columns);
+    });
+    add_partials(y, partial, parts_of(threads, rows, grain), columns);
+  }
+};
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,25 @@
+#include "plimsoll/kernels/device.h"
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "plimsoll/base/error.h"
+
+namespace plimsoll::kernels {
+
+const KernelTable& kernels_of(std::string_view device) {
+  if (device == "cpu") return cpu_kernels();
+  if (device == "cuda") return cuda_kernels();
+  throw ArgumentError(fmt::format("there is no device {}, expected cpu or cuda", quote(device)));
+}
+
+int thread_count(const DeviceOptions& options) {
+  const int most = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (options.threads < 0 || options.threads > most) {
+    throw ArgumentError(fmt::format("{} threads are out of range: this machine has {}", options.threads, most));
+  }
+  return options.threads == 0 ? most : options.threads;
+}
+
+}  // namespace plimsoll::kernels

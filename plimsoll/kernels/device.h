@@ -1,0 +1,28 @@
+// The devices that programs can run on. One that this build has no kernels for is there, too, and says so when asked.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+
+struct DeviceOptions {
+  std::string device = "cpu";
+  int threads = 0;  // of the CPU; 0 for all that the machine has
+};
+
+// ArgumentError for a device that is none, UnsupportedError for one that was not built.
+const KernelTable& kernels_of(std::string_view device);
+
+const KernelTable& cpu_kernels();
+const KernelTable& cuda_kernels();
+
+// How many threads the options ask for. ArgumentError when that is negative or more than the machine has.
+int thread_count(const DeviceOptions& options);
+
+// Sets the process-wide number of threads, for kernels of ours and of libraries alike.
+void use_threads(int threads);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,115 @@
+// How ops run on a device: the contract between the planner, which wants to know every byte before the run, and the
+// kernels. A kernel is made in two steps, so that a step of training decides and allocates nothing:
+//
+//   prepare   looks at one use of an op (shapes, strides, attributes) and says how much scratch it needs. Pure: touches
+//             no memory of the program.
+//   bind      is given the addresses of operands, results and scratch, once, and returns what runs: a Task.
+//
+// Which ops a device can do is its KernelTable, filled by kernels/<device>/<family>.cc.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "plimsoll/base/dtype.h"
+#include "plimsoll/base/shape.h"
+#include "plimsoll/program/op.h"
+
+namespace plimsoll::kernels {
+
+// Offsets in the arena, sizes of buffers and parts of scratch are multiples of it: a cache line, the widest vector.
+inline constexpr int64_t kAlignment = 64;
+
+// An operand or a result as a kernel finds it: element (i, j, ..) lies i * strides[0] + j * strides[1] + .. elements
+// after the first.
+struct Tensor {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::array<int64_t, Shape::kMaxRank> strides{};
+
+  int64_t elements() const { return shape.elements(); }
+  int64_t bytes() const { return elements() * element_bytes(dtype); }
+  int64_t stride(int axis) const { return strides[static_cast<size_t>(axis)]; }
+  bool is_contiguous() const;  // in row-major order without gaps
+};
+
+// In row-major order without gaps.
+Tensor contiguous(DType dtype, const Shape& shape);
+
+// One use of an op, as it is prepared.
+struct Use {
+  const program::Call& call;    // attributes and types
+  std::vector<Tensor> inputs;   // as many as are given
+  std::vector<Tensor> outputs;  // row-major
+  std::vector<bool> made;       // whether result k is to be written: not when left out, nor when it is a view
+  int threads = 1;
+
+  int arity() const { return static_cast<int>(inputs.size()); }
+  const Tensor& in(int i) const { return inputs[static_cast<size_t>(i)]; }
+  const Tensor& out(int k = 0) const { return outputs[static_cast<size_t>(k)]; }
+  bool wants(int k) const { return made[static_cast<size_t>(k)]; }
+
+  // UnsupportedError "conv %y: x is bf16[..]; <what the device can do>".
+  [[noreturn]] void unsupported(std::string_view can) const;
+  void require_f32(int i) const;
+};
+
+// Where the first elements are; null where nothing is given or made. Result 0 may lie where an operand does that the
+// op's definition names under `in_place`, and results that overwrite lie where the operand does.
+struct Memory {
+  std::vector<std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  std::byte* scratch = nullptr;
+
+  template <class T>
+  const T* in(int i) const {
+    return static_cast<size_t>(i) < inputs.size() ? reinterpret_cast<const T*>(inputs[static_cast<size_t>(i)])
+                                                  : nullptr;
+  }
+  template <class T>
+  T* out(int k = 0) const {
+    return reinterpret_cast<T*>(outputs[static_cast<size_t>(k)]);
+  }
+  template <class T>
+  T* scratch_at(int64_t offset) const {
+    return reinterpret_cast<T*>(scratch + offset);
+  }
+};
+
+// Runs the op once. May throw ArgumentError for operands whose values make no sense (an index out of range).
+using Task = std::function<void()>;
+
+struct Kernel {
+  int64_t scratch_bytes = 0;  // wanted while the task runs; holds nothing from step to step
+  std::function<Task(const Memory&)> bind;
+};
+
+// A kernel without scratch.
+Kernel plain(std::function<Task(const Memory&)> bind);
+
+// Whether a kernel can read an operand as it lies. Of one that it cannot, it gets a contiguous copy in scratch.
+using Accepts = bool (*)(const Tensor& operand);
+bool contiguous_only(const Tensor& operand);
+bool any_layout(const Tensor& operand);
+
+struct KernelDef {
+  std::function<Kernel(const Use&)> prepare;
+  Accepts accepts = contiguous_only;
+};
+
+class KernelTable {
+ public:
+  void add(std::string_view op, KernelDef def);  // ArgumentError for an op that is not, or has one: a bug in a family
+  const KernelDef* find(std::string_view op) const;
+
+ private:
+  std::unordered_map<std::string, KernelDef> by_op_;
+};
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,133 @@
+#include "plimsoll/kernels/prepare.h"
+
+#include <fmt/format.h>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+#include "plimsoll/kernels/copy.h"
+#include "plimsoll/program/verify.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using program::Op;
+using program::Program;
+using program::Value;
+
+Tensor tensor_of(const program::ValueInfo& value) {
+  Tensor tensor{value.type.dtype, value.type.shape.shape(), {}};
+  const program::Layout lies = program::layout(value);
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
+    tensor.strides[static_cast<size_t>(axis)] = lies.strides[axis].constant();
+  }
+  return tensor;
+}
+
+bool overwrites(const Op& op, size_t k) {
+  for (const program::Overwrite& overwrite : op.def->overwrites) {
+    if (static_cast<size_t>(overwrite.output) == k) return true;
+  }
+  return false;
+}
+
+// A result that shares another's storage and does not replace what is there has nothing to be written.
+bool is_written(const Program& program, const Op& op, size_t k) {
+  const Value value = op.outputs[k];
+  if (!value || program[value].type.shape.elements() == 0) return false;
+  return program[value].storage == value || overwrites(op, k);
+}
+
+Use use_of(const Program& program, const Op& op, const program::Call& call, int threads) {
+  Use use{call, {}, {}, {}, threads};
+  for (const Value input : op.inputs) use.inputs.push_back(tensor_of(program[input]));
+  for (size_t k = 0; k < op.outputs.size(); ++k) {
+    use.outputs.push_back(op.outputs[k] ? tensor_of(program[op.outputs[k]]) : Tensor{});
+    use.made.push_back(is_written(program, op, k));
+  }
+  return use;
+}
+
+bool writes_nothing(const Use& use) {
+  for (const bool made : use.made) {
+    if (made) return false;
+  }
+  return true;
+}
+
+// An operand that is copied into scratch before the kernel runs, because the kernel does not accept how it lies.
+struct Copied {
+  size_t operand;
+  Tensor from;
+  int64_t offset;  // in the scratch of the op
+};
+
+Task bind_with_copies(const Kernel& kernel, const std::vector<Copied>& copies, Memory memory) {
+  std::vector<Task> tasks;
+  for (const Copied& copied : copies) {
+    std::byte* to = memory.scratch + copied.offset;
+    std::byte*& operand = memory.inputs[copied.operand];
+    tasks.push_back([from = operand, to, tensor = copied.from] { copy_to_contiguous(tensor, from, to); });
+    operand = to;
+  }
+  return [tasks = std::move(tasks), last = kernel.bind(memory)] {
+    for (const Task& task : tasks) task();
+    last();
+  };
+}
+
+// The kernel, with contiguous copies of operands that it does not accept behind its own scratch.
+Kernel prepare_with_copies(const KernelDef& def, Use use) {
+  std::vector<Copied> copies;
+  for (size_t i = 0; i < use.inputs.size(); ++i) {
+    Tensor& input = use.inputs[i];
+    if (def.accepts(input)) continue;
+    copies.push_back({i, input, 0});
+    input = contiguous(input.dtype, input.shape);
+  }
+  Kernel kernel = def.prepare(use);
+  if (copies.empty()) return kernel;
+  int64_t end = align_up(kernel.scratch_bytes, kAlignment);
+  for (Copied& copied : copies) {
+    copied.offset = end;
+    end += align_up(copied.from.bytes(), kAlignment);
+  }
+  return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
+}
+
+Kernel prepare_op(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
+                  int threads) {
+  const program::OpCall call(program, op);
+  Use use = use_of(program, op, *call, threads);
+  if (writes_nothing(use)) return {};
+  const KernelDef* def = table.find(op.def->name);
+  if (def == nullptr) {
+    use.unsupported(
+        fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
+                    "(docs/kernels.md)",
+                    options.device, op.def->name));
+  }
+  return prepare_with_copies(*def, std::move(use));
+}
+
+}  // namespace
+
+std::vector<int64_t> Lowered::scratch_bytes() const {
+  std::vector<int64_t> bytes;
+  for (const LoweredOp& op : ops) bytes.push_back(op.kernel.scratch_bytes);
+  return bytes;
+}
+
+Lowered prepare(Program program, const DeviceOptions& options) {
+  program::verify_bound(program);
+  const KernelTable& table = kernels_of(options.device);
+  Lowered lowered{{}, {}, thread_count(options)};
+  use_threads(lowered.threads);  // libraries size their scratch by it
+  for (const Op& op : program.ops) {
+    lowered.ops.push_back({prepare_op(table, program, op, options, lowered.threads),
+                           program::flops(program, op).constant(), program::traffic_bytes(program, op).constant()});
+  }
+  lowered.program = std::move(program);
+  return lowered;
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,31 @@
+// From a bound program to one that a device can run: every op with its kernel, its scratch and its cost. Plans are made
+// of this; the executor runs it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plimsoll/kernels/device.h"
+#include "plimsoll/program/program.h"
+
+namespace plimsoll::kernels {
+
+struct LoweredOp {
+  Kernel kernel;      // nothing to bind: the op only shows what is there (a view), or there are no elements
+  int64_t flops = 0;  // arithmetic operations
+  int64_t bytes = 0;  // read and written when nothing is cached
+};
+
+struct Lowered {
+  program::Program program;
+  std::vector<LoweredOp> ops;  // one for each of the program's
+  int threads = 1;
+
+  std::vector<int64_t> scratch_bytes() const;  // of each op
+};
+
+// Pure: the same program and options give the same kernels. UnsupportedError names the first op that the device has no
+// kernel for, or not for these dtypes; ArgumentError a value that is not bound.
+Lowered prepare(program::Program program, const DeviceOptions& options = {});
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,39 @@
+#include "plimsoll/plan/memory_plan.h"
+
+#include <algorithm>
+
+namespace plimsoll::plan {
+namespace {
+
+using program::Program;
+using program::Value;
+
+// Storages with owners stand first, in the order of these.
+bool comes_before(const Storage& storage, Value owner) { return storage.owner && storage.owner.index < owner.index; }
+
+}  // namespace
+
+int64_t MemoryPlan::offset_of(const Program& program, Value value) const {
+  const program::ValueInfo& info = program[value];
+  const auto found = std::lower_bound(liveness.storages.begin(), liveness.storages.end(), info.storage, comes_before);
+  const int64_t inside = program::layout(info).offset.constant() * element_bytes(info.type.dtype);
+  return placement.offsets[static_cast<size_t>(found->buffer)] + inside;
+}
+
+int64_t MemoryPlan::scratch_offset(int32_t op) const {
+  const auto found =
+      std::lower_bound(liveness.storages.begin(), liveness.storages.end(), op,
+                       [](const Storage& storage, int32_t time) { return storage.owner || storage.first < time; });
+  if (found == liveness.storages.end() || found->first != op) return 0;
+  return placement.offsets[static_cast<size_t>(found->buffer)];
+}
+
+MemoryPlan plan_memory(const kernels::Lowered& lowered) {
+  const std::vector<int64_t> scratch = lowered.scratch_bytes();
+  MemoryPlan plan;
+  plan.liveness = find_liveness(lowered.program, {.scratch_bytes = scratch});
+  plan.placement = place(plan.liveness, {.alignment = kernels::kAlignment});
+  return plan;
+}
+
+}  // namespace plimsoll::plan

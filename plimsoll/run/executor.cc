@@ -1,0 +1,51 @@
+#include "plimsoll/run/executor.h"
+
+#include <fmt/format.h>
+
+#include "plimsoll/base/error.h"
+
+namespace plimsoll::run {
+
+using program::Value;
+
+Executor::Executor(kernels::Lowered lowered, plan::MemoryPlan plan, Arena& arena)
+    : lowered_(std::move(lowered)), plan_(std::move(plan)), arena_(arena) {
+  if (arena.bytes() < arena_bytes()) {
+    throw ArgumentError(fmt::format("the plan takes {} bytes, the arena has {}", arena_bytes(), arena.bytes()));
+  }
+  for (size_t op = 0; op < lowered_.ops.size(); ++op) {
+    const kernels::Kernel& kernel = lowered_.ops[op].kernel;
+    if (kernel.bind) tasks_.push_back(kernel.bind(memory_of(static_cast<int32_t>(op))));
+  }
+}
+
+void Executor::step() {
+  for (const kernels::Task& task : tasks_) task();
+}
+
+kernels::Memory Executor::memory_of(int32_t op) const {
+  const program::Op& described = program().ops[static_cast<size_t>(op)];
+  kernels::Memory memory;
+  for (const Value value : described.inputs) memory.inputs.push_back(at(value));
+  for (const Value value : described.outputs) memory.outputs.push_back(value ? at(value) : nullptr);
+  memory.scratch = arena_.data() + plan_.scratch_offset(op);
+  return memory;
+}
+
+std::byte* Executor::at(Value value) const { return arena_.data() + plan_.offset_of(program(), value); }
+
+int64_t Executor::elements(Value value) const { return program()[value].type.shape.elements().constant(); }
+
+std::byte* Executor::checked_data(Value value, size_t element_size) const {
+  const program::ValueInfo& info = program()[value];
+  if (element_bytes(info.type.dtype) != static_cast<int64_t>(element_size)) {
+    throw ArgumentError(
+        fmt::format("%{} is {}: its elements are not of {} bytes", info.name, info.type.text(), element_size));
+  }
+  if (info.view && info.view->strides != program::row_major(info.type.shape)) {
+    throw ArgumentError(fmt::format("%{} is a view that is not contiguous", info.name));
+  }
+  return at(value);
+}
+
+}  // namespace plimsoll::run

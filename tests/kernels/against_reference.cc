@@ -1,0 +1,156 @@
+#include "tests/kernels/against_reference.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "plimsoll/memory/limits.h"
+#include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/random.h"
+#include "plimsoll/program/text.h"
+#include "plimsoll/run/session.h"
+#include "plimsoll/train/synthetic.h"
+
+namespace plimsoll {
+namespace {
+
+using program::Array;
+using program::Arrays;
+using program::Program;
+using program::Value;
+
+Array<double> random_array(const Program& program, Value value, const Comparison& comparison) {
+  Array<double> array(program[value].type.spec());
+  const auto range = static_cast<uint32_t>(train::index_range(program, value));
+  for (int64_t i = 0; i < array.elements(); ++i) {
+    const uint32_t bits =
+        program::random_bits(comparison.seed, static_cast<uint64_t>(value.index), static_cast<uint64_t>(i));
+    if (is_floating(array.dtype)) {
+      const double drawn = comparison.low + (comparison.high - comparison.low) * bits / 4294967296.0;
+      array.reals[static_cast<size_t>(i)] = static_cast<float>(drawn);
+    } else {
+      array.ints[static_cast<size_t>(i)] = bits % range;
+    }
+  }
+  return array;
+}
+
+template <class T>
+void store(std::span<T> data, const Array<double>& array) {
+  for (size_t i = 0; i < data.size(); ++i) {
+    data[i] = is_floating(array.dtype) ? static_cast<T>(array.reals[i]) : static_cast<T>(array.ints[i]);
+  }
+}
+
+void load_value(run::Executor& executor, Value value, const Array<double>& array) {
+  switch (array.dtype) {
+    case DType::f32:
+      return store(executor.data<float>(value), array);
+    case DType::i64:
+      return store(executor.data<int64_t>(value), array);
+    case DType::i32:
+      return store(executor.data<int32_t>(value), array);
+    default:
+      return store(executor.data<uint8_t>(value), array);
+  }
+}
+
+template <class T, class Expected>
+void expect_near(std::span<const T> found, const std::vector<Expected>& expected, double tolerance,
+                 const std::string& name) {
+  ASSERT_EQ(found.size(), expected.size()) << name;
+  double scale = 1;
+  for (const Expected e : expected) {
+    if (std::isfinite(static_cast<double>(e))) scale = std::max(scale, std::abs(static_cast<double>(e)));
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto f = static_cast<double>(found[i]);
+    const auto e = static_cast<double>(expected[i]);
+    if (std::isnan(e) && std::isnan(f)) continue;
+    if (std::isinf(e) && e == f) continue;
+    ASSERT_NEAR(f, e, tolerance * scale) << name << " at " << i;
+  }
+}
+
+void expect_value(run::Executor& executor, Value value, const Array<double>& expected, double tolerance) {
+  const std::string& name = executor.program()[value].name;
+  switch (expected.dtype) {
+    case DType::f32:
+      return expect_near<float>(executor.data<float>(value), expected.reals, tolerance, name);
+    case DType::i64:
+      return expect_near<int64_t>(executor.data<int64_t>(value), expected.ints, 0, name);
+    case DType::i32:
+      return expect_near<int32_t>(executor.data<int32_t>(value), expected.ints, 0, name);
+    default:
+      return expect_near<uint8_t>(executor.data<uint8_t>(value), expected.ints, 0, name);
+  }
+}
+
+void expect_step(const Program& program, const Arrays<double>& values, const program::Evaluation<double>& expected,
+                 double tolerance, int threads) {
+  run::Session session(program, {.threads = threads}, machine_budget());
+  run::Executor& executor = session.executor();
+  load(executor, values);
+  executor.step();
+  for (const Value value : program.outputs) {
+    expect_value(executor, value, expected.outputs.at(program[value].name), tolerance);
+  }
+  for (const auto* kept : {&program.parameters, &program.state}) {
+    for (const Value value : *kept) {
+      expect_value(executor, value, expected.after.at(program[value].name), tolerance);
+    }
+  }
+}
+
+}  // namespace
+
+Arrays<double> random_values(const Program& program, const Comparison& comparison) {
+  Arrays<double> values;
+  for (const auto* list : {&program.inputs, &program.parameters, &program.state}) {
+    for (const Value value : *list) values[program[value].name] = random_array(program, value, comparison);
+  }
+  return values;
+}
+
+void load(run::Executor& executor, const Arrays<double>& values) {
+  const Program& program = executor.program();
+  for (const auto* list : {&program.inputs, &program.parameters, &program.state}) {
+    for (const Value value : *list) load_value(executor, value, values.at(program[value].name));
+  }
+}
+
+void expect_agreement(const Program& program, const Arrays<double>& values, double tolerance) {
+  const auto expected = program::evaluate<double>(program, values);
+  for (const int threads : {1, 2}) {
+    if (threads > static_cast<int>(std::thread::hardware_concurrency())) continue;
+    SCOPED_TRACE(fmt::format("{} threads\n{}", threads, program::write_program(program)));
+    expect_step(program, values, expected, tolerance, threads);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+void expect_agreement(const Program& program, const Comparison& comparison) {
+  expect_agreement(program, random_values(program, comparison), comparison.tolerance);
+}
+
+Program with_gradients(const std::string& text) {
+  program::Builder builder(program::parse_program(text));
+  std::vector<program::Root> roots;
+  std::vector<Value> wanted;
+  for (const Value value : builder.program().inputs) {
+    if (is_floating(builder.type(value).dtype)) wanted.push_back(value);
+  }
+  const std::vector<Value> outputs = builder.program().outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_floating(builder.type(outputs[i]).dtype)) continue;
+    roots.push_back({outputs[i], builder.input(fmt::format("seed_of_output.{}", i), builder.type(outputs[i]))});
+  }
+  for (const Value gradient : program::gradients(builder, roots, wanted)) {
+    if (!gradient) continue;
+    const bool is_view = builder.program()[gradient].view.has_value();
+    builder.output(is_view ? builder.emit("affine", {gradient}) : gradient);  // outputs are read as they lie
+  }
+  return std::move(builder).finish();
+}
+
+}  // namespace plimsoll

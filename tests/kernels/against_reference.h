@@ -1,0 +1,31 @@
+// Runs programs on the CPU's kernels and compares every output, and parameters and state as the step leaves them, with
+// the reference evaluator in f64.
+#pragma once
+
+#include <string>
+
+#include "plimsoll/program/evaluate.h"
+#include "plimsoll/run/executor.h"
+
+namespace plimsoll {
+
+struct Comparison {
+  double low = -1;  // of random floating values
+  double high = 1;
+  double tolerance = 2e-5;  // of 1, or of the largest element of the array where that is larger
+  uint64_t seed = 1;
+};
+
+// Random values for what comes in, indices in range.
+program::Arrays<double> random_values(const program::Program& program, const Comparison& comparison);
+
+void load(run::Executor& executor, const program::Arrays<double>& values);
+
+// Reports through GoogleTest. Runs with 1 and 2 threads.
+void expect_agreement(const program::Program& program, const Comparison& comparison = {});
+void expect_agreement(const program::Program& program, const program::Arrays<double>& values, double tolerance);
+
+// The program with the gradients of all its floating outputs, by all its floating inputs, as outputs.
+program::Program with_gradients(const std::string& text);
+
+}  // namespace plimsoll

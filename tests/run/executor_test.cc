@@ -1,0 +1,149 @@
+#include "plimsoll/run/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/memory/limits.h"
+#include "plimsoll/models/step.h"
+#include "plimsoll/plan/estimate.h"
+#include "plimsoll/program/text.h"
+#include "plimsoll/run/session.h"
+#include "plimsoll/train/trainer.h"
+#include "tests/kernels/against_reference.h"
+#include "tests/run/allocation_count.h"
+
+namespace plimsoll {
+namespace {
+
+using models::ModelInfo;
+using program::Program;
+
+class ZooRun : public testing::TestWithParam<std::string_view> {
+ protected:
+  const ModelInfo& model() const { return models::find_model(GetParam()); }
+
+  models::Step step(program::Optimizer optimizer) const {
+    models::StepOptions options = {.sizes = {{"batch", 3}}, .size = models::Size::small};
+    if (model().usual.contains("sequence")) options.sizes["sequence"] = 5;
+    options.train.optimizer = optimizer;
+    return models::build_whole_step(model(), options);
+  }
+};
+
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> found;
+  for (const ModelInfo& model : models::all_models()) found.push_back(model.name);
+  return found;
+}
+
+std::string test_name(const testing::TestParamInfo<std::string_view>& tested) {
+  std::string name(tested.param);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ZooRun, testing::ValuesIn(names()), test_name);
+
+program::Arrays<double> start_values(const models::Step& step) {
+  program::Arrays<double> values = random_values(step.program, {});
+  uint64_t stream = 0;
+  const auto start = [&](const auto& list, const auto& inits) {
+    for (size_t i = 0; i < inits.size(); ++i) {
+      std::vector<double>& reals = values[step.program[list[i]].name].reals;
+      reals = models::draw(inits[i], static_cast<int64_t>(reals.size()), 1, stream++);
+      for (double& real : reals) real = static_cast<float>(real);
+    }
+  };
+  start(step.program.parameters, step.inits);
+  start(step.program.state, step.state_inits);
+  for (size_t i = step.state_inits.size(); i < step.program.state.size(); ++i) {
+    auto& array = values[step.program[step.program.state[i]].name];
+    std::fill(array.reals.begin(), array.reals.end(), 0);
+    std::fill(array.ints.begin(), array.ints.end(), 0);
+  }
+  values["optimizer.rate"].reals = {static_cast<float>(1e-2)};
+  return values;
+}
+
+TEST_P(ZooRun, TrainsAsTheReferenceDoes) {
+  const models::Step step = this->step(program::Optimizer::momentum);
+  expect_agreement(step.program, start_values(step), 1e-4);
+}
+
+TEST_P(ZooRun, TakesWhatWasEstimated) {
+  const models::Step step = this->step(program::Optimizer::adam);
+  run::Session session(step.program, {}, machine_budget());
+  EXPECT_EQ(plan::estimate(kernels::prepare(step.program)).peak_bytes, session.executor().arena_bytes());
+}
+
+TEST_P(ZooRun, GivesTheSameBitsTwice) {
+  const models::Step step = this->step(program::Optimizer::adam);
+  const auto values = start_values(step);
+  std::vector<std::vector<float>> losses(2);
+  for (std::vector<float>& found : losses) {
+    run::Session session(step.program, {}, machine_budget());
+    load(session.executor(), values);
+    for (int i = 0; i < 3; ++i) {
+      session.executor().step();
+      found.push_back(session.executor().data<float>(step.program.outputs[0])[0]);
+    }
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
+// oneDNN makes a list of arguments in each call, on the heap, and gives it back: its own, and the same in every step.
+TEST_P(ZooRun, AllocatesNothingThatLaterStepsDoNot) {
+  const models::Step step = this->step(program::Optimizer::adam);
+  run::Session session(step.program, {}, machine_budget());
+  load(session.executor(), start_values(step));
+  const auto allocations_of_a_step = [&] {
+    const int64_t before = allocation_count();
+    session.executor().step();
+    return allocation_count() - before;
+  };
+  allocations_of_a_step();
+  const int64_t second = allocations_of_a_step();
+  EXPECT_EQ(allocations_of_a_step(), second);
+  RecordProperty("allocations", static_cast<int>(second));
+}
+
+TEST(Executor, AllocatesNothingInAStepOfOurKernels) {
+  const Program program = program::parse_program(
+      "input %x: f32[300,50]\ninput %t: i64[300]\ninput %g: f32[50]\n"
+      "%n = layer_norm(%x, %g)\n%r = relu(%n)\n%y = add(%r, %g)\n%l = cross_entropy(%y, %t)\noutput %l\n");
+  run::Session session(program, {}, machine_budget());
+  load(session.executor(), random_values(program, {}));
+  session.executor().step();
+  const int64_t before = allocation_count();
+  for (int i = 0; i < 3; ++i) session.executor().step();
+  EXPECT_EQ(allocation_count() - before, 0);
+}
+
+TEST(Executor, RefusesAnArenaThatIsTooSmall) {
+  const Program program = program::parse_program("input %x: f32[300]\n%y = exp(%x)\noutput %y\n");
+  kernels::Lowered lowered = kernels::prepare(program);
+  plan::MemoryPlan memory = plan::plan_memory(lowered);
+  EXPECT_EQ(memory.placement.arena_bytes, 2 * 1216);
+  FilePages pages = FilePages::host(4096);
+  Arena arena(pages, 2048, {1 << 20, "test"});
+  EXPECT_THROW(run::Executor(lowered, memory, arena), ArgumentError);
+}
+
+TEST(Trainer, LowersTheLossOfAnMlp) {
+  models::StepOptions options = {.sizes = {{"batch", 16}}};
+  const models::Step step = models::build_whole_step(models::find_model("mlp"), options);
+  run::Session session(step.program, {}, machine_budget());
+  run::Executor& executor = session.executor();
+  for (size_t i = 0; i < step.inits.size(); ++i) {
+    models::draw(step.inits[i], executor.data<float>(step.program.parameters[i]), 1, i);
+  }
+  train::Trainer trainer(executor, {});
+  const float first = trainer.step();
+  for (int i = 0; i < 9; ++i) trainer.step();
+  EXPECT_LT(trainer.step(), first / 2);
+}
+
+}  // namespace
+}  // namespace plimsoll
