@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_map>
 
 #include "cli/verbs.h"
@@ -113,6 +114,17 @@ void verify(const pack::Table& table, const pack::Packing& packing, int64_t capa
   }
 }
 
+// The library knows buffers by index, the user by id.
+void name_too_large(const pack::Table& table, std::optional<int64_t> capacity, pack::Result& result) {
+  for (size_t i = 0; capacity && i < table.buffers.size(); ++i) {
+    const int64_t bytes = table.buffers[i].bytes;
+    if (bytes <= *capacity) continue;
+    result.reason =
+        fmt::format("buffer {} of {} bytes is larger than the capacity of {}", table.ids[i], bytes, *capacity);
+    return;
+  }
+}
+
 pack::Options pack_options(const Options& options) {
   pack::Options result;
   if (!options.capacity.empty()) result.capacity = parse_bytes(options.capacity);
@@ -128,8 +140,9 @@ int run(const Options& options) {
   pack::Options how = pack_options(options);
   how.hint = hint;
   const auto start = std::chrono::steady_clock::now();
-  const pack::Result result = pack::pack(table.buffers, how);
+  pack::Result result = pack::pack(table.buffers, how);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  name_too_large(table, how.capacity, result);
   if (options.verify && result) verify(table, *result, how.capacity.value_or(INT64_MAX));
   if (!options.output.empty() && result) write(options.output, pack::to_csv(table, result->offsets));
   if (options.json) {

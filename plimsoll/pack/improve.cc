@@ -1,8 +1,10 @@
 #include "plimsoll/pack/improve.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -23,41 +25,68 @@ class Team {
 
   int size() const { return static_cast<int>(searches_.size()); }
   const Search& search(int member) const { return *searches_[member]; }
+  int64_t nodes() const { return nodes_; }  // of the answers taken
 
-  int64_t nodes() const {
-    int64_t sum = 0;
-    for (const auto& search : searches_) sum += search->nodes();
-    return sum;
-  }
-
-  // Member t does `runs[t]`.
+  // Member t does `runs[t]`. The answers up to the first success; that one is the last.
   std::vector<Verdict> round(std::span<const Run> runs, int64_t capacity) {
-    std::vector<Verdict> verdicts(size());
+    std::vector<Answer> answers(size());
     for (auto& flag : cancelled_) flag.store(false, std::memory_order_relaxed);
     std::vector<std::thread> threads;
     for (int t = 1; t < size(); ++t) {
-      threads.emplace_back([&, t] { verdicts[t] = work(t, runs[t], capacity); });
+      threads.emplace_back([&, t] { answers[t] = work(t, runs[t], capacity); });
     }
-    verdicts[0] = work(0, runs[0], capacity);
+    answers[0] = work(0, runs[0], capacity);
     for (std::thread& thread : threads) thread.join();
-    return verdicts;
+    return take(answers);
   }
 
  private:
-  Verdict work(int member, const Run& run, int64_t capacity) {
+  struct Answer {
+    Verdict verdict = Verdict::stopped;
+    int64_t nodes = 0;
+  };
+
+  std::vector<Verdict> take(std::span<const Answer> answers) {
+    std::vector<Verdict> verdicts;
+    for (const Answer& answer : answers) {
+      nodes_ += answer.nodes;
+      verdicts.push_back(answer.verdict);
+      if (answer.verdict == Verdict::found) break;
+    }
+    return verdicts;
+  }
+
+  Answer work(int member, const Run& run, int64_t capacity) {
     Limits limits = effort_.limits;
     limits.nodes = std::min(run.nodes, limits.nodes);
     limits.cancelled = &cancelled_[member];
-    const Verdict verdict = searches_[member]->run(capacity, run.strategy, run.ranks, limits);
+    Search& search = *searches_[member];
+    const int64_t nodes_before = search.nodes();
+    const Verdict verdict = search.run(capacity, run.strategy, run.ranks, limits);
     if (verdict == Verdict::found) {
       for (int later = member + 1; later < size(); ++later) cancelled_[later].store(true, std::memory_order_relaxed);
     }
-    return verdict;
+    return {verdict, search.nodes() - nodes_before};
   }
 
   const Effort& effort_;
   std::vector<std::unique_ptr<Search>> searches_;
   std::vector<std::atomic<bool>> cancelled_;
+  int64_t nodes_ = 0;
+};
+
+// The fraction of k golden ratios. It covers [0, 1) evenly, also for every tenth k: each way gets capacities of all
+// kinds.
+double evenly(int64_t k) { return static_cast<double>(static_cast<uint64_t>(k) * 0x9E3779B97F4A7C15u >> 11) * 0x1p-53; }
+
+// Runs with one purpose. Each campaign goes through all ways of the portfolio on its own, and has its own searches, so
+// that nogoods of one capacity outlive the runs at others.
+struct Campaign {
+  Campaign(const Instance& instance, const Effort& effort) : team(instance, effort) {}
+
+  Team team;
+  int64_t runs = 0;
+  int64_t rounds = 0;
 };
 
 class Improver {
@@ -69,40 +98,43 @@ class Improver {
         only_enough_(only_enough),
         effort_(effort),
         portfolio_(instance, effort.seed, effort.hint),
-        team_(instance, effort) {}
+        at_aim_(instance, effort) {}
 
   void improve() {
-    for (int64_t k = 0; !done(); k += team_.size()) round(k);
-    bracket_.nodes += team_.nodes();
+    while (!done()) {
+      if (only_enough_ || aim_is_due()) {
+        round(at_aim_, aim(), true);
+      } else {
+        round(*above_, capacity_above(), false);
+      }
+    }
+    bracket_.nodes += nodes();
   }
 
  private:
   bool done() const {
     return bracket_.closed() || bracket_.best.peak <= enough_ || (only_enough_ && bracket_.lower > enough_) ||
-           team_.nodes() >= effort_.limits.nodes || std::chrono::steady_clock::now() >= effort_.limits.deadline;
+           nodes() >= effort_.limits.nodes || std::chrono::steady_clock::now() >= effort_.limits.deadline;
   }
 
-  void round(int64_t k) {
-    const int64_t capacity = capacity_for(k);
+  int64_t nodes() const { return at_aim_.team.nodes() + (above_ ? above_->team.nodes() : 0); }
+
+  // The aim comes first; later it takes half of the nodes.
+  bool aim_is_due() {
+    if (at_aim_.runs < kRunsAtAim) return true;
+    if (!above_) above_.emplace(instance_, effort_);
+    return at_aim_.team.nodes() <= above_->team.nodes();
+  }
+
+  void round(Campaign& campaign, int64_t capacity, bool proving) {
     std::vector<Run> runs;
-    for (int t = 0; t < team_.size(); ++t) runs.push_back(portfolio_.run(k + t));
-    const std::vector<Verdict> verdicts = team_.round(runs, capacity);
-    const auto found = std::find(verdicts.begin(), verdicts.end(), Verdict::found);
-    const bool infeasible = std::find(verdicts.begin(), found, Verdict::infeasible) != found;
+    for (int t = 0; t < campaign.team.size(); ++t) runs.push_back(portfolio_.run(campaign.runs++, proving));
+    ++campaign.rounds;
+    const std::vector<Verdict> verdicts = campaign.team.round(runs, capacity);
+    const bool infeasible = std::find(verdicts.begin(), verdicts.end(), Verdict::infeasible) != verdicts.end();
     if (infeasible) bracket_.lower = std::max(bracket_.lower, capacity + 1);
-    if (found != verdicts.end()) accept(team_.search(static_cast<int>(found - verdicts.begin())).offsets());
-    adapt(found != verdicts.end());
-  }
-
-  // Strides towards the bound that double with each success and halve when several runs have failed.
-  void adapt(bool success) {
-    failures_ = success ? 0 : failures_ + team_.size();
-    if (success) {
-      stride_ *= 2;
-    } else if (failures_ >= kRunsPerStride) {
-      failures_ = 0;
-      stride_ = std::max<int64_t>(stride_ / 2, 1);
-    }
+    const auto last = static_cast<int>(verdicts.size()) - 1;
+    if (verdicts[last] == Verdict::found) accept(campaign.team.search(last).offsets());
   }
 
   void accept(const std::vector<int64_t>& offsets) {
@@ -113,19 +145,15 @@ class Improver {
     if (placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
   }
 
-  // The bound itself is the first aim, and then every other.
-  int64_t capacity_for(int64_t k) {
-    if (only_enough_) return enough_;
-    const int64_t aim = std::max(bracket_.lower, enough_);
-    if (k < kRunsAtBound || k / kRunsPerStride % 2 == 0) return aim;
-    const int64_t gap = bracket_.best.peak - aim;
-    if (stride_ == 0) stride_ = (gap + 1) / 2;
-    stride_ = std::min(stride_, gap);
-    return bracket_.best.peak - stride_;
+  int64_t aim() const { return only_enough_ ? enough_ : std::max(bracket_.lower, enough_); }
+
+  // In the upper half of the gap, each time another: which of them are easy cannot be foreseen.
+  int64_t capacity_above() const {
+    const auto gap = static_cast<double>(bracket_.best.peak - aim());
+    return aim() + static_cast<int64_t>(gap * (1 + evenly(above_->rounds + 1)) / 2);
   }
 
-  static constexpr int64_t kRunsAtBound = 20;
-  static constexpr int64_t kRunsPerStride = 5;
+  static constexpr int64_t kRunsAtAim = 20;
 
   const Instance& instance_;
   Bracket& bracket_;
@@ -133,9 +161,8 @@ class Improver {
   bool only_enough_;
   const Effort& effort_;
   Portfolio portfolio_;
-  Team team_;
-  int64_t stride_ = 0;
-  int64_t failures_ = 0;
+  Campaign at_aim_;
+  std::optional<Campaign> above_;  // made when needed: a search has large tables
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr std::array kHintedWays = {Way{Strategy::by_rank, "HWA", 8}, Way{Strate
 constexpr int64_t kCycle = kWays.size();
 
 constexpr double kGrowth = 1.25;     // of the nodes, each time round
-constexpr double kLongGrowth = 1.6;  // of the first way's: one that grows fast ends proofs that no short run can
+constexpr double kLongGrowth = 1.6;  // of the first way's when proving
 constexpr double kLeastNodes = 200;
 constexpr double kNoise = 0.1;  // on all criteria but C, from the second time round
 
@@ -80,10 +80,11 @@ std::vector<int32_t> Portfolio::ranks(const char* criteria, int64_t k) const {
   return ranks;
 }
 
-Run Portfolio::run(int64_t k) const {
+Run Portfolio::run(int64_t k, bool proving) const {
   const bool hinted = !hint_.empty() && k < static_cast<int64_t>(kHintedWays.size());
   const Way& way = hinted ? kHintedWays[k] : kWays[k % kCycle];
-  const double growth = std::pow(k % kCycle == 0 ? kLongGrowth : kGrowth, static_cast<double>(k / kCycle));
+  const double rate = proving && k % kCycle == 0 ? kLongGrowth : kGrowth;
+  const double growth = std::pow(rate, static_cast<double>(k / kCycle));
   const double nodes = std::min(growth * std::max(way.nodes_per_buffer * instance_.count(), kLeastNodes), 1e15);
   return {way.strategy, ranks(way.criteria, k), static_cast<int64_t>(nodes)};
 }

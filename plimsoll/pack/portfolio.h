@@ -23,8 +23,9 @@ class Portfolio {
   // `hint` (may be empty): offsets of a similar instance, -1 for unknown. The first runs follow it.
   Portfolio(const Instance& instance, uint64_t seed, std::span<const int64_t> hint);
 
-  // The k-th run, a function of the instance, the seed and k alone.
-  Run run(int64_t k) const;
+  // The k-th run, a function of the instance, the seed and the arguments alone. When `proving`, one way grows fast, to
+  // end proofs that no short run can.
+  Run run(int64_t k, bool proving) const;
 
  private:
   double key(int32_t buffer, char criterion) const;
