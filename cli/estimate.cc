@@ -44,12 +44,14 @@ struct KernelEstimate {
   std::string without_scratch;  // why the scratch of kernels is not in it; empty when it is
 };
 
-// With the scratch of the CPU's kernels, where it has them all.
-KernelEstimate estimate_with_kernels(const Program& program, int threads) {
+// With the scratch of the device's kernels, where it has them all.
+KernelEstimate estimate_on(std::string_view device, const Program& program, int threads) {
+  if (device == "none") return {plan::estimate(program), "tensors alone, as --device none asks"};
+  if (device != "cpu") throw ArgumentError(fmt::format("no device {}: expected cpu or none", quote(device)));
   try {
     return {plan::estimate(kernels::prepare(program, {.threads = threads})), ""};
   } catch (const UnsupportedError& error) {
-    return {plan::estimate(program), error.what()};
+    return {plan::estimate(program), fmt::format("the cpu has no kernels for all of it: {}", error.what())};
   }
 }
 
@@ -118,7 +120,7 @@ void print_head(const Report& report) {
   fmt::print("{}{}, {}, {}: {} ops\n", report.model.name, sizes_text(report.sizes), name(report.asked.precision), mode,
              report.ops);
   if (!report.without_scratch.empty()) {
-    fmt::print("  without the scratch of kernels, which cpu does not have for all of it: {}\n", report.without_scratch);
+    fmt::print("  without the scratch of kernels: {}\n", report.without_scratch);
   }
   if (report.masters.copy_bytes > 0) {
     fmt::print("  weights are kept in f32 for the update ({}) and copied to {} in the step ({})\n",
@@ -194,11 +196,11 @@ void print_plot(const plan::Estimate& estimate) {
   fmt::print("  {:>10} {:>{}}\n", "", "^ peak", column + 6);
 }
 
-void run(const ModelOptions& options) {
+void run(const ModelOptions& options, std::string_view device) {
   const models::ModelInfo& model = models::find_model(options.model);
   const models::StepOptions asked = step_options(options);
   const Program program = models::build_step(model, asked);
-  const KernelEstimate estimate = estimate_with_kernels(program, options.threads);
+  const KernelEstimate estimate = estimate_on(device, program, options.threads);
   const Report report{model,
                       asked,
                       models::bindings(model, asked.sizes),
@@ -224,7 +226,9 @@ void add_estimate(CLI::App& app, int& /*status*/) {
   add_optimizer_option(*verb, *options);
   verb->add_option("--precision", options->precision, "f32 bf16 f16 f64")->capture_default_str();
   verb->add_option("--mode", options->mode, "train or infer")->capture_default_str();
-  verb->callback([options] { run(*options); });
+  const auto device = std::make_shared<std::string>("cpu");
+  verb->add_option("--device", *device, "cpu: with its kernels' scratch; none: tensors alone")->capture_default_str();
+  verb->callback([options, device] { run(*options, *device); });
 }
 
 }  // namespace plimsoll::cli

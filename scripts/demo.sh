@@ -10,10 +10,10 @@ note() { printf '\n%s\n' "$*"; }
 
 note "1. Predict: what one training step takes, before anything runs. This CNN on 256 images of 1024x1024 is the one
    that dies on a 16 GiB machine; nothing is allocated to know that."
-show estimate p11 --batch 256
+show estimate p11 --batch 256 --device none
 
-note "2. The same CNN at a batch that fits a laptop."
-show estimate p11 --batch 4
+note "2. Run: a small CNN trained on the CPU in one arena of the size that was predicted."
+show train lenet --steps 10 --batch 64
 
 note "3. Place: a recorded PyTorch run of a wide CNN under PyTorch's own allocator, then under ours."
 show replay tests/data/traces/widecnn_b32.csv.gz --policy torch
