@@ -84,7 +84,8 @@ Run Portfolio::run(int64_t k, bool proving) const {
   const bool hinted = !hint_.empty() && k < static_cast<int64_t>(kHintedWays.size());
   const Way& way = hinted ? kHintedWays[k] : kWays[k % kCycle];
   const double rate = proving && k % kCycle == 0 ? kLongGrowth : kGrowth;
-  const double growth = std::pow(rate, static_cast<double>(k / kCycle));
+  const int64_t cycles = k / kCycle;
+  const double growth = std::pow(rate, static_cast<double>(cycles));
   const double nodes = std::min(growth * std::max(way.nodes_per_buffer * instance_.count(), kLeastNodes), 1e15);
   return {way.strategy, ranks(way.criteria, k), static_cast<int64_t>(nodes)};
 }

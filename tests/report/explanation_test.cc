@@ -51,7 +51,7 @@ TEST(ExplanationJson, SurvivesTextThatIsNotUtf8) {
   explain::Explanation explanation;
   explanation.diagnoses.emplace_back();
   explanation.diagnoses[0].message = "\xff\xfe \x80";
-  EXPECT_NO_THROW(nlohmann::json::parse(explanation_json(explanation)));
+  EXPECT_NO_THROW(static_cast<void>(nlohmann::json::parse(explanation_json(explanation))));
 }
 
 TEST(ChromeTrace, CountsLiveBytesByCategory) {
