@@ -255,8 +255,12 @@ void Pool::suggest(OomReport& report) const {
   if (needed <= budget_.bytes) {  // live blocks do not fill the pages they are on
     needed = report.reserved_bytes + align_up(asked, pages_.page_bytes());
   }
-  report.help.push_back(fmt::format("a budget of {} ({} B), or {} less alive at this point", format_bytes(needed),
-                                    format_count(needed), format_bytes(needed - budget_.bytes)));
+  if (needed > budget_.bytes) {
+    report.help.push_back(fmt::format("a budget of {} ({} B), or {} less alive at this point", format_bytes(needed),
+                                      format_count(needed), format_bytes(needed - budget_.bytes)));
+  } else {
+    report.help.push_back("a smaller block: one of 1 TiB or more is beyond what a pool places");
+  }
   if (report.spec && report.spec->dtype == DType::f32) {
     const int64_t half = report.requested_bytes / 2;
     if (report.live_bytes + half <= budget_.bytes) {

@@ -50,13 +50,12 @@ void check_total(std::span<const Buffer> buffers) {
   int64_t total = 0;
   int64_t highest = 0;
   for (size_t i = 0; i < buffers.size(); ++i) {
-    const auto padded = checked_add(buffers[i].bytes, buffers[i].alignment);
-    const auto sum = padded ? checked_add(total, *padded) : std::nullopt;
+    const int64_t padded = checked_add(buffers[i].bytes, buffers[i].alignment).value_or(INT64_MAX);
+    total = checked_add(total, padded).value_or(INT64_MAX);
     highest = std::max(highest, buffers[i].fixed_offset.value_or(0));
-    if (!sum || *sum > kMost - std::min(highest, kMost)) {
+    if (total > kMost - std::min(highest, kMost)) {
       reject(i, "the size", buffers[i].bytes, "sizes and offsets that add up to less than 2^62");
     }
-    total = *sum;
   }
 }
 
