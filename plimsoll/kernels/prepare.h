@@ -28,4 +28,7 @@ struct Lowered {
 // kernel for, or not for these dtypes; ArgumentError a value that is not bound.
 Lowered prepare(program::Program program, const DeviceOptions& options = {});
 
+// The same for one op that is or could be of the program: a plan runs ops again, with fewer results.
+LoweredOp prepare_op(const program::Program& program, const program::Op& op, const DeviceOptions& options = {});
+
 }  // namespace plimsoll::kernels
