@@ -30,6 +30,7 @@ class Executor {
   void step();
 
   const program::Program& program() const { return lowered_.program; }
+  const plan::MemoryPlan& memory() const { return plan_; }
   int64_t arena_bytes() const { return plan_.placement.arena_bytes; }
   size_t tasks() const { return tasks_.size(); }
   int threads() const { return lowered_.threads; }
