@@ -123,6 +123,7 @@ inline void print_plan(const train::Fit& fit, const Budget& budget, int64_t unpl
                measure.what);
   }
   print_picture(fit, budget);
+  std::fflush(stdout);  // before the progress, which goes to stderr
 }
 
 // The message of a refusal: STYLE's form, in bytes of the whole process.
