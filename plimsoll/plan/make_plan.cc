@@ -64,8 +64,10 @@ class Planner {
     unplanned_ = {unplanned.arena_bytes, unplanned.predicted_s};
     if (unplanned.arena_bytes <= options_.budget_bytes) return finish(std::move(unplanned));
     if (!options_.recompute) return refusal(unplanned);
+    if (!options_.find_smallest && least_bytes(graph_).bytes > options_.budget_bytes) return refusal(unplanned);
     std::optional<Fit> fit = find_fit(options_.budget_bytes);
     if (fit) return finish(quickest(std::move(*fit)));
+    if (!options_.find_smallest) return refusal(unplanned);
     Plan smallest = find_smallest(std::move(unplanned));
     if (smallest.arena_bytes <= options_.budget_bytes) return finish(std::move(smallest));
     return refusal(smallest);
