@@ -35,11 +35,11 @@ int64_t MemoryPlan::scratch_offset(int32_t op) const {
   return scratch == nullptr ? 0 : placement.offsets[static_cast<size_t>(scratch->buffer)];
 }
 
-MemoryPlan plan_memory(const kernels::Lowered& lowered) {
+MemoryPlan plan_memory(const kernels::Lowered& lowered, std::optional<int64_t> enough_bytes) {
   const std::vector<int64_t> scratch = lowered.scratch_bytes();
   MemoryPlan plan;
   plan.liveness = find_liveness(lowered.program, {.scratch_bytes = scratch});
-  plan.placement = place(plan.liveness, {.alignment = kernels::kAlignment});
+  plan.placement = place(plan.liveness, {.alignment = kernels::kAlignment, .enough_bytes = enough_bytes});
   return plan;
 }
 

@@ -1,6 +1,9 @@
 // The simplest plan of a prepared program: its ops in their order, every buffer at an offset in one arena.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "plimsoll/kernels/prepare.h"
 #include "plimsoll/plan/liveness.h"
 #include "plimsoll/plan/placement.h"
@@ -21,6 +24,7 @@ struct MemoryPlan {
   int64_t scratch_offset(int32_t op) const;
 };
 
-MemoryPlan plan_memory(const kernels::Lowered& lowered);
+// `enough_bytes`: see PlacementOptions.
+MemoryPlan plan_memory(const kernels::Lowered& lowered, std::optional<int64_t> enough_bytes = {});
 
 }  // namespace plimsoll::plan
