@@ -61,7 +61,7 @@ TEST(MoreKernels, WorkAlongADimension) {
 TEST(MoreKernels, PadAndTile) {
   for (const char* mode : {"constant, value=1.5", "constant", "reflect", "edge"}) {
     check("f32[3,5,7]", fmt::format("pad(%x) {{before=[1,0,3], after=[2,1,0], mode={}}}", mode));
-    check("f64[9]", fmt::format("pad(%x) {{before=[4], after=[5], mode={}}}", mode));
+    check("f32[9]", fmt::format("pad(%x) {{before=[4], after=[5], mode={}}}", mode));
   }
   check("i64[2,3]", "pad(%x) {before=[0,1], after=[1,0], value=7.0}");
   check("u8[2,3]", "pad(%x) {before=[0,1], after=[1,0]}");
