@@ -94,19 +94,23 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
 }
 
-Kernel prepare_kernel(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
-                      int threads) {
-  const program::OpCall call(program, op);
-  Use use = use_of(program, op, *call, threads);
-  if (writes_nothing(use)) return {};
-  const KernelDef* def = table.find(op.def->name);
+Kernel prepare_from(const KernelTable& table, Use use, const DeviceOptions& options) {
+  const std::string& op = use.call.def.name;
+  const KernelDef* def = table.find(op);
   if (def == nullptr) {
     use.unsupported(
         fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
                     "(docs/kernels.md)",
-                    options.device, op.def->name));
+                    options.device, op));
   }
   return prepare_with_copies(*def, std::move(use));
+}
+
+Kernel prepare_kernel(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
+                      int threads) {
+  const program::OpCall call(program, op);
+  Use use = use_of(program, op, *call, threads);
+  return writes_nothing(use) ? Kernel{} : prepare_from(table, std::move(use), options);
 }
 
 LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
@@ -119,6 +123,11 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
   std::vector<int64_t> bytes;
   for (const LoweredOp& op : ops) bytes.push_back(op.kernel.scratch_bytes);
   return bytes;
+}
+
+Kernel prepare_use(Use use, const DeviceOptions& options) {
+  use_threads(use.threads);
+  return prepare_from(kernels_of(options.device), std::move(use), options);
 }
 
 Lowered prepare(Program program, const DeviceOptions& options) {
