@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/plan/cost.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -30,11 +32,17 @@ class PartsSearch {
   Made make(Lowered lowered, bool recompute) {
     PlanOptions options = options_;
     options.recompute = recompute && options_.recompute;
+    const std::vector<double> seconds = seconds_of(lowered);
+    options.op_seconds = seconds;
     auto made = make_plan(lowered, options);
     if (auto* plan = std::get_if<Plan>(&made)) return PlannedProgram{std::move(lowered), std::move(*plan)};
     const Refusal& refusal = std::get<Refusal>(made);
     if (closest_.smallest_bytes == 0 || refusal.smallest_bytes < closest_.smallest_bytes) closest_ = refusal;
     return std::nullopt;
+  }
+
+  std::vector<double> seconds_of(const Lowered& lowered) const {
+    return forms_.costs ? forms_.costs(lowered) : std::vector<double>();
   }
 
   void try_whole() {
@@ -86,11 +94,11 @@ class PartsSearch {
 
   // Were nothing computed twice.
   double time_at_best(int64_t size) {
-    PlanOptions unlimited = options_;
-    unlimited.budget_bytes = INT64_MAX;
-    const auto made = make_plan(forms_.part(size), unlimited);
+    const Lowered lowered = forms_.part(size);
+    std::vector<double> seconds = seconds_of(lowered);
+    if (seconds.empty()) seconds = roofline_seconds(lowered);
     const auto parts = static_cast<double>(part_sizes(forms_.batch, size).size());
-    return parts * std::get<Plan>(made).predicted_s + update_->plan.predicted_s;
+    return parts * std::accumulate(seconds.begin(), seconds.end(), 0.0) + update_->plan.predicted_s;
   }
 
   // Whether it fits.

@@ -42,8 +42,9 @@ Kernel plain_update(const Use& use, int64_t elements) {
 // The update of one parameter, cut into pieces.
 class Stream {
  public:
-  Stream(std::shared_ptr<SpillFile> file, int64_t elements, int64_t slot, std::vector<int> states)
-      : file_(std::move(file)), elements_(elements), states_(std::move(states)) {
+  // Pieces have at most `piece` elements.
+  Stream(std::shared_ptr<SpillFile> file, int64_t elements, int64_t piece, int64_t slot, std::vector<int> states)
+      : file_(std::move(file)), elements_(elements), piece_(piece), states_(std::move(states)) {
     slot_ = file_->slot(slot, elements * static_cast<int64_t>(states_.size() * sizeof(float)));
   }
 
@@ -53,7 +54,7 @@ class Stream {
     for (const int operand : states_) {
       piece.state.push_back(buffer);
       memory.inputs[static_cast<size_t>(operand)] = buffer;
-      buffer += kPiece * static_cast<int64_t>(sizeof(float));
+      buffer += piece_ * static_cast<int64_t>(sizeof(float));
     }
     for (int i = 0; i < 2; ++i) memory.inputs[static_cast<size_t>(i)] += first * static_cast<int64_t>(sizeof(float));
     for (const program::Overwrite& overwrite : def.overwrites) {
@@ -86,7 +87,7 @@ class Stream {
   };
 
   int64_t buffer_of(size_t piece) const {
-    return static_cast<int64_t>(piece % kBuffers * states_.size() * sizeof(float)) * kPiece;
+    return static_cast<int64_t>(piece % kBuffers * states_.size() * sizeof(float)) * piece_;
   }
   int64_t offset_of(const Piece& piece, size_t state) const {
     return slot_ + (static_cast<int64_t>(state) * elements_ + piece.first) * static_cast<int64_t>(sizeof(float));
@@ -110,6 +111,7 @@ class Stream {
 
   std::shared_ptr<SpillFile> file_;
   int64_t elements_;
+  int64_t piece_;
   std::vector<int> states_;
   int64_t slot_ = 0;
   std::vector<Piece> pieces_;
@@ -125,9 +127,9 @@ Kernel spilled(const Use& use) {
   const int64_t rest = elements % kPiece;
   const Kernel update = plain_update(use, whole);
   const Kernel last = rest == 0 ? update : plain_update(use, rest);
-  const int64_t scratch = kBuffers * static_cast<int64_t>(states.size() * sizeof(float)) * kPiece;
+  const int64_t scratch = kBuffers * static_cast<int64_t>(states.size() * sizeof(float)) * whole;
   return {scratch, [=, def = &use.call.def, slot = use.call.integer("slot")](const Memory& memory) -> Task {
-            const auto stream = std::make_shared<Stream>(file, elements, slot, states);
+            const auto stream = std::make_shared<Stream>(file, elements, whole, slot, states);
             for (int64_t first = 0; first < elements; first += kPiece) {
               const int64_t count = std::min(kPiece, elements - first);
               stream->add_piece(count == whole ? update : last, *def, memory, first, count);

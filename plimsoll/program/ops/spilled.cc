@@ -43,13 +43,13 @@ Program spill_state(Program step, int64_t least_bytes) {
 
 SplitStep spill_state(SplitStep split, int64_t least_bytes) {
   split.update = spill_state(std::move(split.update), least_bytes);
-  const std::string counted = split.part[split.mean.counted].name;
+  const Program before = split.part;
   for (const Value spilled : spilled_values(split.update)) {
-    const Value here = split.part.find(split.update[spilled].name);
-    std::erase(split.part.state, here);
+    std::erase(split.part.state, before.find(split.update[spilled].name));
   }
   split.part = eliminate_dead_code(std::move(split.part));
-  split.mean.counted = split.part.find(counted);
+  split.mean.counted = split.part.find(before[split.mean.counted].name);
+  for (Value& sample : split.samples) sample = split.part.find(before[sample].name);
   return split;
 }
 
