@@ -16,15 +16,17 @@ constexpr int kLanes = 16;  // floats that are computed together
 constexpr int kWide = 4;    // times that in one row of a tile of results
 constexpr int kTile = kLanes * kWide;
 
-// Aligned as floats are: images have any width.
-using Lanes [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(sizeof(float)), gnu::may_alias]] = float;
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));  // NOLINT: g++ takes it in this form alone
+
+// From and to any address: images have any width. By reference: wide vectors are not passed alike on all machines.
+[[gnu::always_inline]] inline void load(Lanes& lanes, const float* from) { std::memcpy(&lanes, from, sizeof(lanes)); }
+[[gnu::always_inline]] inline void store(float* to, const Lanes& lanes) { std::memcpy(to, &lanes, sizeof(lanes)); }
 
 // Images with their padding, if any: the rows that the kernel's taps lie in.
 struct Padded {
   int64_t height, width;
 
-  explicit Padded(const NarrowConv& c)
-      : height(c.rows + c.kernel_h - 1), width(c.columns + c.kernel_w - 1) {}
+  explicit Padded(const NarrowConv& c) : height(c.rows + c.kernel_h - 1), width(c.columns + c.kernel_w - 1) {}
   bool is_copy(const NarrowConv& c) const { return height > c.height || width > c.width; }
 };
 
@@ -71,16 +73,16 @@ template <int kOut>
     for (int64_t ky = 0; ky < c.kernel_h; ++ky) {
       const float* row = at + channel * image.plane + ky * image.row;
       for (int64_t kx = 0; kx < c.kernel_w; ++kx, ++tap) {
-        const auto* x = reinterpret_cast<const Lanes*>(row + kx);
-        for (int o = 0; o < kOut; ++o) {
-          for (int i = 0; i < kWide; ++i) sums[o][i] += w[o * c.taps() + tap] * x[i];
+        for (int i = 0; i < kWide; ++i) {
+          Lanes x;
+          load(x, row + kx + i * kLanes);
+          for (int o = 0; o < kOut; ++o) sums[o][i] += w[o * c.taps() + tap] * x;
         }
       }
     }
   }
   for (int o = 0; o < kOut; ++o) {
-    auto* out = reinterpret_cast<Lanes*>(y + o * c.rows * c.columns);
-    for (int i = 0; i < kWide; ++i) out[i] = sums[o][i];
+    for (int i = 0; i < kWide; ++i) store(y + o * c.rows * c.columns + i * kLanes, sums[o][i]);
   }
 }
 
@@ -135,9 +137,10 @@ template <int kKernel>
     int64_t i = 0;
     for (; i + kLanes <= c.columns; i += kLanes) {
       Lanes shifted[kKernel];
-      for (int k = 0; k < kKernel; ++k) shifted[k] = *reinterpret_cast<const Lanes*>(in + i + k);
+      for (int k = 0; k < kKernel; ++k) load(shifted[k], in + i + k);
       for (int o = 0; o < kOuts; ++o) {
-        const Lanes g = *reinterpret_cast<const Lanes*>(of + o * c.rows * c.columns + i);
+        Lanes g;
+        load(g, of + o * c.rows * c.columns + i);
         for (int k = 0; k < kKernel; ++k) sums[o][k] += g * shifted[k];
       }
     }
@@ -187,8 +190,8 @@ std::optional<NarrowConv> narrow_conv(const program::Call& call, const Shape& x,
   for (int axis = 0; axis < 2; ++axis) {
     if (window.stride[axis] != 1 || window.dilation[axis] != 1) return std::nullopt;
   }
-  const NarrowConv c{x[0], x[1], w[0], x[2], x[3], window.begin[0].constant(), window.begin[1].constant(), y[2], y[3],
-                     w[2], w[3]};
+  const NarrowConv c{x[0], x[1], w[0], x[2], x[3], window.begin[0].constant(), window.begin[1].constant(),
+                     y[2], y[3], w[2], w[3]};
   const bool suits = c.in <= kMostChannels && c.out % kOuts == 0 && c.columns >= kTile && c.kernel_h <= kMostKernel &&
                      c.kernel_w <= kMostKernel;
   return suits ? std::optional(c) : std::nullopt;
@@ -214,11 +217,10 @@ Kernel narrow_backward_weights(const NarrowConv& c, const Use& use) {
             return [=, dy = m.in<float>(0), x = m.in<float>(1), dw = m.out<float>(), scratch = m.scratch,
                     partial = m.scratch_at<double>(images)] {
               std::fill_n(partial, sums, 0.0);
-              for_rows(c, threads, x, scratch,
-                       [&](int part, int64_t n, const Image& image, int64_t first, int64_t end) {
-                         backward_rows(c, image, first, end, dy + n * c.out * c.rows * c.columns,
-                                       partial + part * count);
-                       });
+              for_rows(
+                  c, threads, x, scratch, [&](int part, int64_t n, const Image& image, int64_t first, int64_t end) {
+                    backward_rows(c, image, first, end, dy + n * c.out * c.rows * c.columns, partial + part * count);
+                  });
               for (int64_t i = 0; i < count; ++i) {
                 double sum = 0;
                 for (int64_t at = i; at < sums; at += count) sum += partial[at];

@@ -10,10 +10,10 @@ namespace plimsoll::kernels {
 
 // The sizes of y = conv(x, w): one group, strides and dilations of 1.
 struct NarrowConv {
-  int64_t batch, in, out;       // images, channels
-  int64_t height, width;        // of x
-  int64_t top, left;            // padding before the first row and column
-  int64_t rows, columns;        // of y
+  int64_t batch, in, out;  // images, channels
+  int64_t height, width;   // of x
+  int64_t top, left;       // padding before the first row and column
+  int64_t rows, columns;   // of y
   int64_t kernel_h, kernel_w;
 
   int64_t taps() const { return in * kernel_h * kernel_w; }
