@@ -169,6 +169,11 @@ std::optional<Found> Search::construct(int64_t limit_bytes) {
   for (int segments = 2; segments <= kMostSegments; segments += 1 + segments / 3) {
     consider(checkpoints(graph_, segments));
   }
+  if (!best) {
+    Found none{hold_all(graph_), 0, INT64_MAX};
+    wander(none, limit_bytes, 100'000);
+    if (none.peak_bytes <= limit_bytes) best = std::move(none);
+  }
   return best;
 }
 
@@ -190,8 +195,67 @@ Holds Search::ruined(const Holds& holds) {
   return result;
 }
 
+// Gaps of some length, and those after the last event.
+void Search::find_choices() {
+  for (const GraphStorage& storage : graph_.storages) {
+    if (!storage.droppable) continue;
+    for (size_t i = 0; i < storage.events.size(); ++i) {
+      const bool is_last = i + 1 == storage.events.size();
+      if (is_last || storage.events[i + 1] > storage.events[i] + 1) {
+        choices_.push_back(storage.first_gap + static_cast<int32_t>(i));
+      }
+    }
+  }
+}
+
+void Search::change_one(Holds& holds) {
+  const int32_t gap = choices_[random(static_cast<uint32_t>(choices_.size()))];
+  const int32_t begin = graph_.begin_of(gap);
+  int32_t& from = holds[at(gap)];
+  if (from <= begin) {
+    from = random(4) == 0 ? kNever : begin + 1;
+  } else if (random(3) > 0) {
+    from = 0;
+  } else {
+    from = random(2) == 0
+               ? kNever
+               : begin + 1 + static_cast<int32_t>(random(static_cast<uint32_t>(graph_.nodes.size()) - begin));
+  }
+}
+
+// Simulated annealing over single decisions; bytes above the limit count as time.
+void Search::wander(Found& found, int64_t limit_bytes, int64_t work) {
+  if (choices_.empty()) find_choices();
+  if (choices_.empty()) return;
+  const int64_t first = scheduler_.work();
+  const double whole = graph_.seconds();
+  const auto cost = [&](const Schedule& schedule) {
+    const int64_t over = std::max<int64_t>(0, schedule.peak_bytes - limit_bytes);
+    return schedule.seconds / whole +
+           3.0 * static_cast<double>(over) / static_cast<double>(limit_bytes - graph_.resident_bytes);
+  };
+  Holds now = found.holds;
+  double now_cost = cost(scheduler_.run(now));
+  while (scheduler_.work() - first < work && !time_is_up()) {
+    const double left = 1 - static_cast<double>(scheduler_.work() - first) / static_cast<double>(work);
+    const double heat = 0.03 * left * left;
+    Holds next = now;
+    for (uint32_t i = 0, changes = 1 + random(3); i < changes; ++i) change_one(next);
+    const Schedule& schedule = scheduler_.run(next);
+    if (!schedule.valid) continue;
+    const double next_cost = cost(schedule);
+    if (next_cost > now_cost && random(1 << 20) > std::exp((now_cost - next_cost) / heat) * (1 << 20)) continue;
+    now = std::move(next);
+    now_cost = next_cost;
+    if (schedule.peak_bytes <= limit_bytes && (found.peak_bytes > limit_bytes || schedule.seconds < found.seconds)) {
+      found = {now, schedule.seconds, schedule.peak_bytes};
+    }
+  }
+}
+
 Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
-  const int64_t end = scheduler_.work() + work;
+  wander(found, limit_bytes, work / 2);
+  const int64_t end = scheduler_.work() + work / 2;
   while (scheduler_.work() < end && !time_is_up()) {
     std::optional<Found> other = fitted(ruined(found.holds), limit_bytes, 0.5 * random(3));
     if (!other || other->seconds > found.seconds * 1.02) continue;

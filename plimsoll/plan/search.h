@@ -55,6 +55,9 @@ class Search {
   void relax(Found& found, int64_t limit_bytes, size_t tries);
   double remake_seconds(int32_t storage, int32_t time, const Holds& holds);
   Holds ruined(const Holds& holds);
+  void wander(Found& found, int64_t limit_bytes, int64_t work);
+  void change_one(Holds& holds);
+  void find_choices();
   std::optional<Found> fitted(Holds holds, int64_t limit_bytes, double noise);
   bool time_is_up();
   uint32_t random(uint32_t below);
@@ -64,6 +67,7 @@ class Search {
   Clock::time_point deadline_;
   bool out_of_time_ = false;
   uint64_t random_state_ = 1;
+  std::vector<int32_t> choices_;  // gaps in which giving up could save anything
   std::vector<int32_t> visited_;  // by node: the round in which it was counted
   int32_t round_ = 0;
   std::vector<int32_t> stack_;
