@@ -8,6 +8,12 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr int kMostSegments = 64;
+constexpr size_t kAllMoves = 4000;    // that one pass over a schedule tries at most
+constexpr int kRounds = 4;            // of wandering and rebuilding
+constexpr double kHeat = 0.03;        // at first, as a part of the time of the program
+constexpr double kPriceOfExcess = 3;  // of bytes above the limit, as a part of it, in times of the program
+constexpr size_t kSmallGraph = 200;   // nodes
+constexpr int64_t kWanderWork = 4000;
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool reads(const GraphNode& node, int32_t storage) {
@@ -121,17 +127,22 @@ bool Search::repair(Holds& holds, int64_t limit_bytes, double noise) {
   return false;
 }
 
-// Gaps in which something was made again, the most time for its bytes first.
+// Gaps in which something was made again, the most time for its bytes first: held throughout, or from then on.
 std::vector<Search::Move> Search::keeps(const Schedule& schedule, const Holds& holds) const {
   std::vector<Move> moves;
   for (const Instance& instance : schedule.instances) {
     const ScheduledStep& step = schedule.steps[at(instance.first)];
     if (!step.again) continue;
     const int32_t gap = graph_.gap_at(instance.storage, instance.time);
-    if (holds.gaps[at(gap)].throughout()) continue;
+    const Hold& hold = holds.gaps[at(gap)];
+    if (hold.throughout()) continue;
     const int64_t bytes = graph_.storages[at(instance.storage)].bytes;
     const double seconds = graph_.nodes[at(step.node)].seconds;
-    moves.push_back({gap, {}, bytes, seconds, -seconds / static_cast<double>(bytes)});
+    const Move move{gap, {}, bytes, seconds, -seconds / static_cast<double>(bytes)};
+    moves.push_back(move);
+    if (hold.from <= instance.time) continue;
+    moves.push_back(move);
+    moves.back().hold = {hold.until, instance.time};
   }
   std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.price < b.price; });
   return moves;
@@ -170,26 +181,31 @@ std::optional<Found> Search::find_any(int64_t limit_bytes) {
       if (std::optional<Found> found = fitted(checkpoints(graph_, segments, anew), limit_bytes, 0)) return found;
     }
   }
+  return graph_.nodes.size() <= kSmallGraph ? wander_into(limit_bytes) : std::nullopt;
+}
+
+// For small graphs, where the constructions fail close to the least that is possible.
+std::optional<Found> Search::wander_into(int64_t limit_bytes) {
+  for (const int segments : {1, 3}) {
+    Found found{checkpoints(graph_, segments, true), 0, INT64_MAX};
+    wander(found, limit_bytes, kWanderWork * static_cast<int64_t>(graph_.nodes.size()), kHeat);
+    if (found.peak_bytes <= limit_bytes) return found;
+  }
   return std::nullopt;
 }
 
 std::optional<Found> Search::construct(int64_t limit_bytes) {
   std::optional<Found> best;
-  const auto consider = [&](const Holds& start) {
-    std::optional<Found> found = fitted(start, limit_bytes, 0);
+  const auto consider = [&](std::optional<Found> found) {
     if (!found) return;
-    relax(*found, limit_bytes, SIZE_MAX);
+    relax(*found, limit_bytes, kAllMoves);
     if (!best || found->seconds < best->seconds) best = std::move(found);
   };
-  consider(hold_all(graph_));
+  consider(fitted(hold_all(graph_), limit_bytes, 0));
   for (int segments = 2; segments <= kMostSegments; segments += 1 + segments / 3) {
-    consider(checkpoints(graph_, segments));
+    consider(fitted(checkpoints(graph_, segments), limit_bytes, 0));
   }
-  if (!best) {
-    Found none{hold_all(graph_), 0, INT64_MAX};
-    wander(none, limit_bytes, 100'000);
-    if (none.peak_bytes <= limit_bytes) best = std::move(none);
-  }
+  if (!best) consider(find_any(limit_bytes));
   return best;
 }
 
@@ -272,27 +288,28 @@ void Search::change_early(Holds& holds, int32_t gap) {
 }
 
 // Simulated annealing over single decisions; bytes above the limit count as time.
-void Search::wander(Found& found, int64_t limit_bytes, int64_t work) {
+void Search::wander(Found& found, int64_t limit_bytes, int64_t work, double heat) {
   if (choices_.empty()) find_choices();
   if (choices_.empty()) return;
   const int64_t first = scheduler_.work();
   const double whole = graph_.seconds();
+  const auto room = static_cast<double>(std::max<int64_t>(1, limit_bytes - graph_.resident_bytes));
   const auto cost = [&](const Schedule& schedule) {
-    const int64_t over = std::max<int64_t>(0, schedule.peak_bytes - limit_bytes);
-    return schedule.seconds / whole +
-           3.0 * static_cast<double>(over) / static_cast<double>(limit_bytes - graph_.resident_bytes);
+    if (!schedule.valid) return HUGE_VAL;
+    const auto over = static_cast<double>(std::max<int64_t>(0, schedule.peak_bytes - limit_bytes));
+    return schedule.seconds / whole + kPriceOfExcess * over / room;
   };
   Holds now = found.holds;
   double now_cost = cost(scheduler_.run(now));
   while (scheduler_.work() - first < work && !time_is_up()) {
     const double left = 1 - static_cast<double>(scheduler_.work() - first) / static_cast<double>(work);
-    const double heat = 0.03 * left * left;
+    const double warmth = heat * left * left;
     Holds next = now;
     for (uint32_t i = 0, changes = 1 + random(3); i < changes; ++i) change_one(next);
     const Schedule& schedule = scheduler_.run(next);
-    if (!schedule.valid) continue;
     const double next_cost = cost(schedule);
-    if (next_cost > now_cost && random(1 << 20) > std::exp((now_cost - next_cost) / heat) * (1 << 20)) continue;
+    const double chance = std::exp((now_cost - next_cost) / warmth);
+    if (!schedule.valid || chance * (1 << 20) < random(1 << 20)) continue;
     now = std::move(next);
     now_cost = next_cost;
     if (schedule.peak_bytes <= limit_bytes && (found.peak_bytes > limit_bytes || schedule.seconds < found.seconds)) {
@@ -302,16 +319,24 @@ void Search::wander(Found& found, int64_t limit_bytes, int64_t work) {
 }
 
 Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
-  wander(found, limit_bytes, work / 2);
-  const int64_t end = scheduler_.work() + work / 2;
+  double heat = kHeat;
+  for (int round = 0; round < kRounds && !time_is_up(); ++round, heat /= 2) {
+    wander(found, limit_bytes, work / kRounds / 2, heat);
+    rebuild_parts(found, limit_bytes, work / kRounds / 2);
+  }
+  relax(found, limit_bytes, kAllMoves);
+  return found;
+}
+
+// Decides anew what stretches of the program hold, one after the other.
+void Search::rebuild_parts(Found& found, int64_t limit_bytes, int64_t work) {
+  const int64_t end = scheduler_.work() + work;
   while (scheduler_.work() < end && !time_is_up()) {
     std::optional<Found> other = fitted(ruined(found.holds), limit_bytes, 0.5 * random(3));
     if (!other || other->seconds > found.seconds * 1.02) continue;
     relax(*other, limit_bytes, 24);
     if (other->seconds < found.seconds) found = std::move(*other);
   }
-  relax(found, limit_bytes, SIZE_MAX);
-  return found;
 }
 
 }  // namespace plimsoll::plan

@@ -55,7 +55,9 @@ class Search {
   void relax(Found& found, int64_t limit_bytes, size_t tries);
   double remake_seconds(int32_t storage, int32_t time, const Holds& holds);
   Holds ruined(const Holds& holds);
-  void wander(Found& found, int64_t limit_bytes, int64_t work);
+  void wander(Found& found, int64_t limit_bytes, int64_t work, double heat);
+  std::optional<Found> wander_into(int64_t limit_bytes);
+  void rebuild_parts(Found& found, int64_t limit_bytes, int64_t work);
   void change_one(Holds& holds);
   Hold changed(const Hold& hold, int32_t gap);
   void change_early(Holds& holds, int32_t gap);
