@@ -106,11 +106,15 @@ Kernel prepare_from(const KernelTable& table, Use use, const DeviceOptions& opti
   return prepare_with_copies(*def, std::move(use));
 }
 
-Kernel prepare_op(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
-                  int threads) {
+Kernel prepare_kernel(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
+                      int threads) {
   const program::OpCall call(program, op);
   Use use = use_of(program, op, *call, threads);
   return writes_nothing(use) ? Kernel{} : prepare_from(table, std::move(use), options);
+}
+
+LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
+  return {std::move(kernel), program::flops(program, op).constant(), program::traffic_bytes(program, op).constant()};
 }
 
 }  // namespace
@@ -132,11 +136,15 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   Lowered lowered{{}, {}, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
   for (const Op& op : program.ops) {
-    lowered.ops.push_back({prepare_op(table, program, op, options, lowered.threads),
-                           program::flops(program, op).constant(), program::traffic_bytes(program, op).constant()});
+    lowered.ops.push_back(with_cost(prepare_kernel(table, program, op, options, lowered.threads), program, op));
   }
   lowered.program = std::move(program);
   return lowered;
+}
+
+LoweredOp prepare_op(const Program& program, const Op& op, const DeviceOptions& options) {
+  return with_cost(prepare_kernel(kernels_of(options.device), program, op, options, thread_count(options)), program,
+                   op);
 }
 
 }  // namespace plimsoll::kernels

@@ -28,6 +28,9 @@ struct Lowered {
 // kernel for, or not for these dtypes; ArgumentError a value that is not bound.
 Lowered prepare(program::Program program, const DeviceOptions& options = {});
 
+// The same for one op that is or could be of the program: a plan runs ops again, with fewer results.
+LoweredOp prepare_op(const program::Program& program, const program::Op& op, const DeviceOptions& options = {});
+
 // One use of an op that writes something, as `prepare` does each of a program's: for ops that run one by one. The
 // kernel has no need of `use` or its call afterwards.
 Kernel prepare_use(Use use, const DeviceOptions& options);

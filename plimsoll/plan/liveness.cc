@@ -43,8 +43,9 @@ class Analysis {
   }
 
  private:
+  // Inputs last: programs that take turns with the same parameters and state then have them at the same offsets.
   void keep_what_comes_in() {
-    for (const auto* list : {&program_.inputs, &program_.parameters, &program_.state}) {
+    for (const auto* list : {&program_.parameters, &program_.state, &program_.inputs}) {
       for (const Value value : *list) touch(value, 0).end = found_.steps;
     }
     persistent_ = found_.storages.size();
