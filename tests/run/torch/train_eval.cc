@@ -1,7 +1,7 @@
 // Trains a model of the zoo for two steps, for the comparison with PyTorch:
 //   train_eval MODEL small|full BEFORE AFTER [SIZE=NUMBER ..]
 // writes what comes in and what is kept to the file BEFORE, what is kept afterwards to AFTER, as safetensors, and
-// prints the losses. SGD with momentum 0.9 at a rate of 0.01; nothing is dropped by dropout.
+// prints the losses. SGD with momentum 0.9 at a rate of 0.0001; nothing is dropped by dropout.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -72,7 +72,7 @@ void write_safetensors(const std::string& path, run::Executor& executor, const s
   file << text << data;
 }
 
-void train(const std::vector<std::string>& arguments) {
+void train_two_steps(const std::vector<std::string>& arguments) {
   program::Bindings sizes;
   for (size_t i = 4; i < arguments.size(); ++i) {
     const size_t sign = arguments[i].find('=');
@@ -83,7 +83,7 @@ void train(const std::vector<std::string>& arguments) {
   run::Session session(start.program, {}, machine_budget());
   run::Executor& executor = session.executor();
   draw(executor, start);
-  train::Trainer trainer(executor, {.rate = 0.01});
+  train::Trainer trainer(executor, {.rate = 1e-4});
   std::vector<Value> kept = start.program.parameters;
   kept.insert(kept.end(), start.program.state.begin(), start.program.state.end());
   std::vector<Value> all = kept;
@@ -99,7 +99,7 @@ void train(const std::vector<std::string>& arguments) {
 
 int main(int count, char** arguments) {
   try {
-    plimsoll::train({arguments + 1, arguments + count});
+    plimsoll::train_two_steps({arguments + 1, arguments + count});
   } catch (const std::exception& error) {
     fmt::print(stderr, "train_eval: {}\n", error.what());
     return 1;
