@@ -34,14 +34,6 @@ std::vector<int32_t> falling(const Instance& instance, Key key) {
 
 int32_t width(const Instance& instance, int32_t i) { return instance.hull(i).end - instance.hull(i).first; }
 
-bool overlap(std::span<const Span> a, std::span<const Span> b) {
-  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    if (a[i].first < b[j].end && b[j].first < a[i].end) return true;
-    (a[i].end < b[j].end ? i : j) += 1;
-  }
-  return false;
-}
-
 struct Placed {
   int64_t offset;
   int64_t end;
@@ -263,10 +255,8 @@ Placement first_fit(const Instance& instance, std::span<const int32_t> order, in
   return placement;
 }
 
-Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint) {
-  if (hint.empty()) return stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); }));
-  const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
-  return instance.count() <= kMostForFirstFit ? first_fit(instance, order) : stack_up(instance, order);
+Placement pack_at_once(const Instance& instance) {
+  return stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); }));
 }
 
 Placement pack_greedily(const Instance& instance, int64_t target, Placement start) {

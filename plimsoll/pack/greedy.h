@@ -15,10 +15,9 @@ struct Placement {
   int64_t peak = INT64_MAX;
 };
 
-// One pass, the cheapest that is often perfect: in the order of `hint` (offsets of a similar instance, -1 for unknown)
-// where there is one, else the longest-lived first, each on top of all that it overlaps. Fixed offsets are kept; they
-// must not collide.
-Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint);
+// One pass, the cheapest that is often perfect: the longest-lived first, each on top of all that it overlaps. Fixed
+// offsets are kept; they must not collide.
+Placement pack_at_once(const Instance& instance);
 
 // The best of `start` and several orders; stops at the first whose peak is at most `target`.
 Placement pack_greedily(const Instance& instance, int64_t target, Placement start);
