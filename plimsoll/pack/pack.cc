@@ -71,10 +71,10 @@ std::string too_small(std::span<const Buffer> buffers, int64_t capacity, const B
 
 // A part of the instance as an instance of its own.
 struct Subproblem {
-  Subproblem(const Instance& whole, const Part& its_part, int64_t enough)
+  Subproblem(const Instance& whole, const Part& its_part, int64_t enough, const Limits& limits)
       : part(its_part), instance(restrict_to(whole, part.buffers)) {
     bracket.lower = *std::max_element(instance.loads.begin(), instance.loads.end());
-    bracket.best = pack_greedily(instance, enough - part.base, pack_at_once(instance));
+    bracket.best = pack_greedily(instance, enough - part.base, pack_at_once(instance), limits.deadline);
   }
 
   int64_t lower() const { return part.base + bracket.lower; }
@@ -106,13 +106,14 @@ class Packer {
         return infeasible(std::move(collision));
     }
     const bool searchable = instance_.count() <= kMostForSearch;
-    if (!options_.hint.empty()) repair_hint(searchable);
-    if (bracket_.best.offsets.empty() || too_high()) keep_better(pack_at_once(instance_));
+    bracket_.best = pack_at_once(instance_);
     if (options_.capacity && bound_.bytes > *options_.capacity) {
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
+    if (too_high() && !options_.hint.empty()) repair_hint(searchable);
     if (too_high() && searchable) search();
-    if (too_high() && !searchable) keep_better(pack_greedily(instance_, enough(), std::move(bracket_.best)));
+    if (too_high() && !searchable)
+      bracket_.best = pack_greedily(instance_, enough(), std::move(bracket_.best), deadline_);
     return conclude();
   }
 
@@ -143,7 +144,7 @@ class Packer {
       if (combined.offsets[i] >= 0) combined.peak = std::max(combined.peak, combined.offsets[i] + instance_.sizes[i]);
     }
     for (const Part& part : decomposition.parts) {
-      Subproblem sub(instance_, part, enough());
+      Subproblem sub(instance_, part, enough(), limits());
       if (part.base + sub.bracket.best.peak > enough()) {
         hard.push_back(std::move(sub));
       } else {

@@ -10,7 +10,7 @@ namespace {
 // top.
 class View {
  public:
-  View(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, bool from_top)
+  View(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, bool from_top, const Limits& limits)
       : instance_(instance), capacity_(capacity), from_top_(from_top) {
     if (from_top_) {
       for (int32_t i = 0; i < instance.count(); ++i) {
@@ -26,7 +26,7 @@ class View {
     std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
     ranks_.resize(order_.size());
     for (size_t i = 0; i < order_.size(); ++i) ranks_[order_[i]] = static_cast<int32_t>(i);
-    filled_ = first_fit(instance_, order_);
+    filled_ = first_fit(instance_, order_, INT64_MAX, limits.deadline);
   }
 
   bool filled() const { return filled_.peak <= capacity_; }
@@ -89,13 +89,13 @@ constexpr Try kTries[] = {{false, false, Strategy::lowest},
 
 Placement repair(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, bool searching,
                  const Inference& inference, const Limits& limits) {
-  const View up(instance, hint, capacity, false);
+  const View up(instance, hint, capacity, false, limits);
   if (up.filled()) return up.take_filled();
   if (!instance.alignments.empty()) return {};  // seen from the top, alignments are others
-  const View down(instance, hint, capacity, true);
+  const View down(instance, hint, capacity, true, limits);
   if (down.filled()) return down.take_filled();
   for (const Try& way : kTries) {
-    if (!searching) break;
+    if (!searching || std::chrono::steady_clock::now() >= limits.deadline) break;
     Placement found = (way.from_top ? down : up).search(way.strategy, way.keeping, inference, limits);
     if (!found.offsets.empty()) return found;
   }
