@@ -44,6 +44,11 @@ const Needles& needles() {
                                  "MemoryError",
                                  "OUT_OF_MEMORY",
                                  "No space left on device",
+                                 "would exceed allowed memory",
+                                 "not enough memory",
+                                 "Failed to allocate request",
+                                 "oom-kill event",
+                                 "OOMKilled",
                                  "expandable_segments:True"});
   return kNeedles;
 }
