@@ -40,10 +40,12 @@ class FlatArray {
   };
 
   [[gnu::noinline]] void grow(size_t count) {
-    capacity_ = std::max<size_t>(1024, 2 * size_ + count);
-    void* moved = std::realloc(values_.release(), capacity_ * sizeof(T));
+    const size_t capacity = std::max<size_t>(1024, 2 * size_ + count);
+    void* moved = std::realloc(values_.get(), capacity * sizeof(T));
     if (moved == nullptr) throw std::bad_alloc();
+    static_cast<void>(values_.release());  // realloc has freed it
     values_.reset(static_cast<T*>(moved));
+    capacity_ = capacity;
   }
 
   std::unique_ptr<T, Free> values_;

@@ -339,7 +339,8 @@ LogFindings read_log(ByteSource& source) {
 
 std::string_view log_forms() {
   return "out-of-memory reports of PyTorch (CUDA, HIP, XPU, MPS, host, loader workers), torch.cuda.memory_summary, "
-         "TensorFlow, JAX and XLA, ONNX Runtime, MLX, ggml, RMM, NumPy, Plimsoll, and the Linux kernel";
+         "TensorFlow, JAX and XLA, ONNX Runtime, MLX, ggml, RMM, CuPy, NumPy, Plimsoll, the Linux kernel, Slurm and "
+         "Kubernetes";
 }
 
 }  // namespace plimsoll::explain

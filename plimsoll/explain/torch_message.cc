@@ -74,22 +74,17 @@ void add_reserved(std::string_view text, Failure& failure) {
 
 constexpr std::string_view kAsyncBackend = "the cudaMallocAsync allocator";
 
-// "Currently allocated     : 5.41 GiB" and so on; the limit's figure stands on a line of its own.
+// "Currently allocated     : 5.41 GiB" and so on; the figure of the user's limit stands alone on the last line.
 bool add_async_table(std::string_view line, Failure& failure) {
-  const auto figure = [&](std::string_view name) {
-    const auto rest = after(line, name);
-    return rest ? size_after(rest->substr(0, 40), ": ") : std::nullopt;
+  if (failure.allowed_bytes) return false;
+  const auto row = [&](std::string_view name, OptionalBytes& field) {
+    if (!trim(line).starts_with(name)) return false;
+    set(field, size_after(line, ": "));
+    return true;
   };
-  const bool had_all = failure.free_bytes && failure.allowed_bytes;
-  set(failure.allocated_bytes, figure("Currently allocated"));
-  set(failure.requested_bytes, figure("Requested"));
-  set(failure.total_bytes, figure("Device limit"));
-  const bool has_free = failure.free_bytes.has_value();
-  set(failure.free_bytes, figure("Free (according to CUDA)"));
-  if (has_free && trim(line).starts_with(": ")) set(failure.allowed_bytes, leading_size(trim(line).substr(2)));
-  return !had_all && (figure("Currently allocated") || figure("Requested") || figure("Device limit") ||
-                      contains(line, "Free (according to CUDA)") || contains(line, "PyTorch limit (set by user") ||
-                      trim(line).starts_with(": "));
+  return row("Currently allocated", failure.allocated_bytes) || row("Requested", failure.requested_bytes) ||
+         row("Device limit", failure.total_bytes) || row("Free (according to CUDA)", failure.free_bytes) ||
+         trim(line).starts_with("PyTorch limit (set by user") || row(": ", failure.allowed_bytes);
 }
 
 // A figure stands there, but it is more than can be a size.
@@ -132,7 +127,6 @@ std::optional<Failure> start_async(std::string_view line) {
   Failure failure = of(Arena::device);
   failure.device = trim(*device);
   failure.subject = kAsyncBackend;
-  add_async_table(line, failure);
   return failure;
 }
 
