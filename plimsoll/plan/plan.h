@@ -122,7 +122,8 @@ struct PlanOptions {
   int64_t budget_bytes = INT64_MAX;         // of the arena
   bool recompute = true;                    // whether results may be computed again
   std::span<const double> op_seconds = {};  // of each op; empty: roofline() of cost.h
-  // Effort of the search, in steps of schedules that are looked at. The same limit gives the same plan.
+  // Effort of the search, in steps of schedules that are looked at; small programs take less. The same limit gives the
+  // same plan.
   int64_t work_limit = 60'000'000;
   bool find_smallest = true;  // for a refusal; without it `smallest_bytes` may be larger, and the answer comes sooner
   double time_limit_s = 5;    // the last resort: a plan that it cut short may differ from run to run

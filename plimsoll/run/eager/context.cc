@@ -75,6 +75,15 @@ std::vector<Edge> edges_to(std::span<const Tensor> operands) {
 
 }  // namespace
 
+Context::Context(Pool& pool, EngineOptions options) : engine_(pool, std::move(options)) {
+  const auto evict = [evictor = std::weak_ptr(evictor_)](int64_t bytes) {
+    const auto found = evictor.lock();
+    return found ? found->evict(bytes) : 0;
+  };
+  pool.add_reclaim("recompute", evict);
+  pool.add_reclaim("recompute all", [evict](int64_t) { return evict(INT64_MAX); });  // pages may want more than bytes
+}
+
 Tensor Context::empty(const TensorSpec& spec, std::string_view name, Category category) {
   Data data = engine_.allocate(spec, category, name);
   return {*this, std::make_shared<TensorState>(TensorState{.data = std::move(data)})};
@@ -103,18 +112,22 @@ Tensor Context::copied(const TensorSpec& spec, size_t given, const std::byte* fr
 std::vector<Tensor> Context::apply(const OpDef& def, const std::vector<Attribute>& attributes,
                                    std::span<const Tensor> operands, const std::vector<bool>& asked) {
   require_tensors(def, operands, *this);
-  if (records()) require_unrecorded(def, operands);
+  prepare_to_overwrite(def, operands);
+  const std::vector<Data> inputs = data_of(operands);
   std::shared_ptr<Record> record;
   std::shared_ptr<const Recipe> recipe;
   if (is_recorded(def, operands)) {
     program::check_arity(def, operands.size());
-    record = std::make_shared<Record>(recorded(def, attributes, operands), edges_to(operands));
+    record = std::make_shared<Record>(recorded(def, attributes, operands), edges_to(operands), inputs);
     if (def.gradient) recipe = recipes_.find(record->op());  // without one, only asking for the gradient is an error
   }
-  const std::vector<Data> inputs = data_of(operands);
-  std::vector<Data> data = engine_.run({def, attributes, inputs, places_of(def, asked, recipe.get())});
-  if (recipe) record->keep(*recipe, inputs, data);
+  std::vector<Place> places = places_of(def, asked, recipe.get());
+  std::vector<Data> data = engine_.run({def, attributes, inputs, places});
   if (record) record->number = ++records_made_;
+  if (recipe) {
+    record->keep(*recipe, inputs, data, std::move(places), engine_.last_seconds());
+    record->register_at(evictor_);
+  }
   std::vector<Tensor> results;
   for (size_t k = 0; k < data.size(); ++k) {
     const bool is_wanted = data[k] && is_asked(def, asked, k);
@@ -132,6 +145,15 @@ Tensor Context::result_of(const OpDef& def, Data data, const std::shared_ptr<Rec
     state->output = k;
   }
   return {*this, state};
+}
+
+void Context::prepare_to_overwrite(const OpDef& def, std::span<const Tensor> operands) {
+  if (records()) require_unrecorded(def, operands);
+  for (const program::Overwrite& overwrite : def.overwrites) {
+    const auto i = static_cast<size_t>(overwrite.input);
+    const bool feeds = i < operands.size() && operands[i].state()->data.storage->is_needed_again();
+    if (feeds) evictor_->restore_all(engine_);
+  }
 }
 
 bool Context::is_recorded(const OpDef& def, std::span<const Tensor> operands) const {

@@ -1,6 +1,7 @@
 // What eager tensors live in: the engine over a pool, and whether ops are remembered for gradients.
 #pragma once
 
+#include "plimsoll/run/eager/eviction.h"
 #include "plimsoll/run/eager/tensor.h"
 
 namespace plimsoll::eager {
@@ -8,7 +9,7 @@ namespace plimsoll::eager {
 class Context {
  public:
   // As Engine's. The pool must outlive the context, the context its tensors.
-  explicit Context(Pool& pool, EngineOptions options = {}) : engine_(pool, std::move(options)) {}
+  explicit Context(Pool& pool, EngineOptions options = {});
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -34,17 +35,20 @@ class Context {
 
   bool records() const { return no_grad_ == 0; }
   Engine& engine() { return engine_; }
+  int64_t evictions() const { return evictor_->evictions(); }  // blocks that were let go to be computed again
   Pool& pool() const { return engine_.pool(); }
 
  private:
   friend class NoGrad;
 
   Tensor copied(const TensorSpec& spec, size_t given, const std::byte* from);
+  void prepare_to_overwrite(const program::OpDef& def, std::span<const Tensor> operands);
   bool is_recorded(const program::OpDef& def, std::span<const Tensor> operands) const;
   Tensor result_of(const program::OpDef& def, Data data, const std::shared_ptr<Record>& record, size_t k);
 
   Engine engine_;
   RecipeBook recipes_;
+  std::shared_ptr<Evictor> evictor_ = std::make_shared<Evictor>();
   int no_grad_ = 0;
   uint64_t records_made_ = 0;
 };

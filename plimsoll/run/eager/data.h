@@ -11,21 +11,28 @@ namespace plimsoll::eager {
 
 class Storage {
  public:
-  Storage(Pool& pool, const Block& block) : pool_(pool), block_(block) {}
+  Storage(Pool& pool, const Block& block, int64_t bytes) : pool_(pool), block_(block), bytes_(bytes) {}
   ~Storage() { pool_.free(block_); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   std::byte* data() const { return block_.data; }
+  int64_t bytes() const { return bytes_; }
 
   // How often its content was replaced: what was kept for a gradient must not have been.
   int64_t version() const { return version_; }
   void overwritten() { ++version_; }
 
+  // Whether something that was evicted is computed from its content.
+  bool is_needed_again() const { return needed_again_; }
+  void needed_again() { needed_again_ = true; }
+
  private:
   Pool& pool_;
   Block block_;
+  int64_t bytes_;
   int64_t version_ = 0;
+  bool needed_again_ = false;
 };
 
 struct Data {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/run/eager/key.h"
@@ -64,6 +65,7 @@ std::vector<Data> Engine::run(const OpUse& use) {
   std::vector<Data> results;
   results.reserve(prepared->results.size());
   for (const Result& result : prepared->results) results.push_back(make(result, use));
+  last_seconds_ = 0;
   if (prepared->kernel.bind) compute(*prepared, use, results);
   for (size_t k = 0; k < results.size(); ++k) {
     if (prepared->results[k].made && prepared->results[k].shares >= 0) results[k].storage->overwritten();
@@ -79,7 +81,7 @@ Data Engine::allocate(const TensorSpec& spec, Category category, std::string_vie
 std::shared_ptr<Storage> Engine::take(const Request& request) {
   const Block block = options_.allocate ? options_.allocate(pool_, request) : pool_.allocate(request);
   try {
-    return std::make_shared<Storage>(pool_, block);
+    return std::make_shared<Storage>(pool_, block, request.bytes);
   } catch (...) {
     pool_.free(block);
     throw;
@@ -158,7 +160,10 @@ void Engine::compute(const Prepared& prepared, const OpUse& use, const std::vect
     scratch = take({.bytes = prepared.kernel.scratch_bytes, .tag = tag, .op = use.def.name});
     memory.scratch = scratch->data();
   }
-  prepared.kernel.bind(memory)();
+  const kernels::Task task = prepared.kernel.bind(memory);
+  const auto start = std::chrono::steady_clock::now();
+  task();
+  last_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace plimsoll::eager

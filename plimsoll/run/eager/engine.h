@@ -58,7 +58,8 @@ class Engine {
   Data allocate(const TensorSpec& spec, Category category, std::string_view name, std::string_view op = {});
 
   Pool& pool() const { return pool_; }
-  int64_t prepared() const { return prepared_count_; }  // kernels ever prepared
+  int64_t prepared() const { return prepared_count_; }   // kernels ever prepared
+  double last_seconds() const { return last_seconds_; }  // that the last op computed
 
  private:
   struct Result {
@@ -87,6 +88,7 @@ class Engine {
   int threads_;
   std::unordered_map<std::string, std::shared_ptr<const Prepared>> cache_;
   int64_t prepared_count_ = 0;
+  double last_seconds_ = 0;
 };
 
 }  // namespace plimsoll::eager

@@ -10,44 +10,6 @@
 
 namespace plimsoll::eager {
 
-Record::~Record() {
-  std::vector<std::shared_ptr<Record>> doomed;
-  const auto take = [&](std::vector<Edge>& edges) {
-    for (Edge& edge : edges) {
-      if (edge.record) doomed.push_back(std::move(edge.record));
-    }
-  };
-  take(edges_);
-  while (!doomed.empty()) {
-    const std::shared_ptr<Record> record = std::move(doomed.back());
-    doomed.pop_back();
-    if (record.use_count() == 1) take(record->edges_);
-  }
-}
-
-void Record::keep(const Recipe& recipe, std::span<const Data> operands, std::span<const Data> results) {
-  for (const size_t part : recipe.kept) {
-    const Data& data = part < operands.size() ? operands[part] : results[part - operands.size()];
-    kept_.push_back({part, data, data.storage->version()});
-  }
-}
-
-const Data& Record::part(size_t wanted) const {
-  const std::string& name = op_.def->name;
-  for (const Kept& kept : kept_) {
-    if (kept.part != wanted) continue;
-    if (kept.data.storage->version() == kept.version) return kept.data;
-    throw ArgumentError(fmt::format("{}: its gradient reads {} {}, which was overwritten since", name,
-                                    kept.data.type().text(), wanted < op_.types.size() ? "operand" : "result"));
-  }
-  throw ArgumentError(fmt::format("{}: what its gradient reads was not kept", name));
-}
-
-void Record::let_go() {
-  kept_.clear();
-  spent_ = true;
-}
-
 namespace {
 
 const program::OpDef& add_op() {
@@ -101,6 +63,12 @@ class Pass {
     for (const auto& record : visited_) record->let_go();
   }
 
+  ~Pass() {
+    for (const auto& record : visited_) record->was_read = false;  // matters when the pass failed
+  }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
  private:
   struct Pending {
     std::shared_ptr<Record> record;
@@ -128,12 +96,13 @@ class Pass {
     }
     const auto recipe = recipe_for(record, arriving);
     Frame frame(engine_, recipe->program, recipe->last_reads, Frame::Placing::dynamic);
-    for (const size_t part : recipe->kept) frame.set(recipe->part(part), record.part(part));
+    for (const size_t part : recipe->kept) frame.set(recipe->part(part), record.part(engine_, part));
     for (size_t k = 0; k < arriving.size(); ++k) {
       if (recipe->seeds[k]) frame.set(recipe->seeds[k], std::move(arriving[k]));
     }
     arriving.clear();
     if (options_.let_go_early) record.let_go();
+    record.was_read = true;
     frame.run(1, Category::gradient);
     for (size_t i = 0; i < recipe->gradients.size(); ++i) {
       if (!recipe->gradients[i]) continue;
