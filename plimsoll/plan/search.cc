@@ -12,8 +12,8 @@ constexpr size_t kAllMoves = 4000;    // that one pass over a schedule tries at 
 constexpr int kRounds = 4;            // of wandering and rebuilding
 constexpr double kHeat = 0.03;        // at first, as a part of the time of the program
 constexpr double kPriceOfExcess = 3;  // of bytes above the limit, as a part of it, in times of the program
-constexpr size_t kSmallGraph = 200;   // nodes
-constexpr int64_t kWanderWork = 4000;
+constexpr size_t kSmallGraph = 40;    // nodes
+constexpr int64_t kWanderWork = 20000;
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool reads(const GraphNode& node, int32_t storage) {
@@ -186,9 +186,9 @@ std::optional<Found> Search::find_any(int64_t limit_bytes) {
 
 // For small graphs, where the constructions fail close to the least that is possible.
 std::optional<Found> Search::wander_into(int64_t limit_bytes) {
-  for (const int segments : {1, 3}) {
+  for (const int segments : {1, 3, 1}) {
     Found found{checkpoints(graph_, segments, true), 0, INT64_MAX};
-    wander(found, limit_bytes, kWanderWork * static_cast<int64_t>(graph_.nodes.size()), kHeat);
+    wander(found, limit_bytes, kWanderWork * static_cast<int64_t>(graph_.nodes.size()), 10 * kHeat);
     if (found.peak_bytes <= limit_bytes) return found;
   }
   return std::nullopt;
@@ -296,8 +296,10 @@ void Search::wander(Found& found, int64_t limit_bytes, int64_t work, double heat
   const auto room = static_cast<double>(std::max<int64_t>(1, limit_bytes - graph_.resident_bytes));
   const auto cost = [&](const Schedule& schedule) {
     if (!schedule.valid) return HUGE_VAL;
-    const auto over = static_cast<double>(std::max<int64_t>(0, schedule.peak_bytes - limit_bytes));
-    return schedule.seconds / whole + kPriceOfExcess * over / room;
+    if (schedule.peak_bytes <= limit_bytes) return schedule.seconds / whole;
+    const auto over = static_cast<double>(schedule.peak_bytes - limit_bytes);
+    const double mean = schedule.overflow(limit_bytes) / static_cast<double>(graph_.nodes.size());
+    return schedule.seconds / whole + kPriceOfExcess * (over + mean) / room;
   };
   Holds now = found.holds;
   double now_cost = cost(scheduler_.run(now));
