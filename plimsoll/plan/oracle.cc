@@ -227,15 +227,19 @@ class Oracle {
   }
 
   int64_t scratch_bytes(const Step& step, const Op& op) const {
-    if (step.kind == StepKind::run) return lowered_.ops[static_cast<size_t>(step.op)].kernel.scratch_bytes;
-    Op again = op;
-    for (Value& output : again.outputs) {
-      const bool listed = std::any_of(step.writes.begin(), step.writes.end(),
-                                      [&](const Placed& placed) { return placed.owner == output; });
-      if (!listed) output = {};
+    const auto place = static_cast<size_t>(step.op);
+    std::vector<bool> made;
+    for (const Value output : op.outputs) {
+      made.push_back(output && std::any_of(step.writes.begin(), step.writes.end(),
+                                           [&](const Placed& placed) { return placed.owner == output; }));
     }
-    if (again.outputs == op.outputs) return lowered_.ops[static_cast<size_t>(step.op)].kernel.scratch_bytes;
-    return kernels::prepare_op(program_, again, {.threads = lowered_.threads}).kernel.scratch_bytes;
+    const bool leaves_out = step.kind == StepKind::recompute && !makes_all(op, made);
+    return (leaves_out ? kernels::prepare_again(lowered_, place, made) : lowered_.ops[place]).kernel.scratch_bytes;
+  }
+
+  static bool makes_all(const Op& op, const std::vector<bool>& made) {
+    return std::equal(made.begin(), made.end(), op.outputs.begin(),
+                      [](bool is_made, Value value) { return is_made == static_cast<bool>(value); });
   }
 
   void check_scratch(const Step& step, const Op& op, std::span<const Interval> made) {
