@@ -50,6 +50,12 @@ std::vector<Placed> place_resident(const Program& program, const MemoryPlan& mem
   return resident;
 }
 
+Search::Clock::time_point deadline_after(double seconds) {
+  constexpr double kMostSeconds = 1e9;
+  return Search::Clock::now() + std::chrono::duration_cast<Search::Clock::duration>(
+                                    std::chrono::duration<double>(std::min(seconds, kMostSeconds)));
+}
+
 // One call of make_plan.
 class Planner {
  public:
@@ -57,8 +63,7 @@ class Planner {
       : lowered_(lowered),
         options_(options),
         graph_(make_step_graph(lowered, seconds())),
-        search_(graph_, Search::Clock::now() + std::chrono::duration_cast<Search::Clock::duration>(
-                                                   std::chrono::duration<double>(options.time_limit_s))) {}
+        search_(graph_, deadline_after(options.time_limit_s), options.work_limit) {}
 
   std::variant<Plan, Refusal> plan() {
     Plan unplanned = placed(hold_all(graph_), INT64_MAX);
@@ -183,6 +188,7 @@ class Planner {
     plan.unplanned_s = unplanned_.seconds;
     plan.bound_s = least_seconds(graph_, options_.budget_bytes);
     plan.measures = measures(plan);
+    plan.cut_short = search_.is_out_of_time();
     return plan;
   }
 
@@ -225,6 +231,7 @@ class Planner {
     refusal.smallest_bytes = smallest.arena_bytes;
     refusal.smallest_s = smallest.predicted_s;
     refusal.bound_bytes = bound.bytes;
+    refusal.cut_short = search_.is_out_of_time();
     refusal.resident_bytes = graph_.resident_bytes;
     const GraphNode& node = graph_.nodes[at(bound.node)];
     refusal.binding_op = text_of(lowered_.program, lowered_.program.ops[at(node.op)]);

@@ -91,6 +91,8 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<Measure> measures;  // the most bytes saved first
 
+  bool cut_short = false;  // the search ended by the clock: another run may find another plan
+
   bool operator==(const Plan&) const = default;
 };
 
@@ -107,6 +109,8 @@ struct Refusal {
   int64_t resident_bytes = 0;  // what comes in, of it
   std::vector<Held> binding;   // what else it needs at once, the largest first
   double smallest_s = 0;       // predicted time of the plan at `smallest_bytes`
+
+  bool cut_short = false;  // the search ended by the clock: there may be smaller ones
 
   std::string text() const;  // two lines: the smallest budget, and what sets it
 };

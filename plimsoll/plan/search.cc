@@ -186,9 +186,10 @@ std::optional<Found> Search::find_any(int64_t limit_bytes) {
 
 // For small graphs, where the constructions fail close to the least that is possible.
 std::optional<Found> Search::wander_into(int64_t limit_bytes) {
-  for (const int segments : {1, 3, 1}) {
+  const int64_t work = std::min(effort_, kWanderWork * static_cast<int64_t>(graph_.nodes.size()));
+  for (const int segments : {1, 3}) {
     Found found{checkpoints(graph_, segments, true), 0, INT64_MAX};
-    wander(found, limit_bytes, kWanderWork * static_cast<int64_t>(graph_.nodes.size()), 10 * kHeat);
+    wander(found, limit_bytes, work / 2, 10 * kHeat);
     if (found.peak_bytes <= limit_bytes) return found;
   }
   return std::nullopt;

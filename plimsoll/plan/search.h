@@ -23,7 +23,9 @@ class Search {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Search(const StepGraph& graph, Clock::time_point deadline) : graph_(graph), scheduler_(graph), deadline_(deadline) {}
+  // `effort`: the most scheduled steps that one search for any plan may take in wandering.
+  Search(const StepGraph& graph, Clock::time_point deadline, int64_t effort = INT64_MAX)
+      : graph_(graph), scheduler_(graph), deadline_(deadline), effort_(effort) {}
 
   // The first construction that is within the limit; fast, whatever its time.
   std::optional<Found> find_any(int64_t limit_bytes);
@@ -70,6 +72,7 @@ class Search {
   const StepGraph& graph_;
   Scheduler scheduler_;
   Clock::time_point deadline_;
+  int64_t effort_;
   bool out_of_time_ = false;
   uint64_t random_state_ = 1;
   std::vector<int32_t> choices_;  // gaps in which giving up could save anything

@@ -18,7 +18,9 @@ namespace {
 
 using kernels::Lowered;
 
-constexpr int64_t kWork = 100'000;
+PlanOptions options_for(int64_t budget_bytes) {
+  return {.budget_bytes = budget_bytes, .work_limit = 50'000, .time_limit_s = 1e9};
+}
 
 class PlanZoo : public testing::TestWithParam<std::string_view> {};
 
@@ -69,7 +71,7 @@ std::vector<std::byte> run_two_steps(const models::Step& step, const Lowered& lo
 
 // The smallest budget, two in between by chance, and more than enough.
 std::vector<int64_t> budgets_of(const Lowered& lowered, uint32_t seed) {
-  const auto refused = make_plan(lowered, {.budget_bytes = 0, .work_limit = kWork});
+  const auto refused = make_plan(lowered, options_for(0));
   const int64_t smallest = std::get<Refusal>(refused).smallest_bytes;
   const int64_t unplanned = std::get<Plan>(make_plan(lowered)).arena_bytes;
   std::mt19937 random(seed);
@@ -85,7 +87,7 @@ TEST_P(PlanZoo, TakesThePredictedArenaAndChangesNoBit) {
     const std::vector<std::byte> unlimited = run_two_steps(step, lowered, plan_memory(lowered));
     for (const int64_t budget : budgets_of(lowered, 7)) {
       SCOPED_TRACE(budget);
-      const auto made = make_plan(lowered, {.budget_bytes = budget, .work_limit = kWork});
+      const auto made = make_plan(lowered, options_for(budget));
       ASSERT_TRUE(std::holds_alternative<Plan>(made));
       const Plan& plan = std::get<Plan>(made);
       EXPECT_LE(plan.arena_bytes, budget);
@@ -100,9 +102,9 @@ TEST_P(PlanZoo, TakesThePredictedArenaAndChangesNoBit) {
 
 TEST_P(PlanZoo, IsRefusedBelowTheSmallestBudgetThatARefusalNames) {
   const Lowered lowered = kernels::prepare(small_step(GetParam(), program::Optimizer::sgd).program, {.threads = 1});
-  const auto refused = std::get<Refusal>(make_plan(lowered, {.budget_bytes = 0, .work_limit = kWork}));
+  const auto refused = std::get<Refusal>(make_plan(lowered, options_for(0)));
   EXPECT_GE(refused.smallest_bytes, refused.bound_bytes);
-  const auto below = make_plan(lowered, {.budget_bytes = refused.smallest_bytes - 64, .work_limit = kWork});
+  const auto below = make_plan(lowered, options_for(refused.smallest_bytes - 64));
   ASSERT_TRUE(std::holds_alternative<Refusal>(below));
   EXPECT_EQ(std::get<Refusal>(below).smallest_bytes, refused.smallest_bytes);
 }
@@ -117,7 +119,7 @@ TEST(Plan, WithoutABudgetIsTheProgramAsItIs) {
 
 TEST(Plan, IsTheSameTwice) {
   const Lowered lowered = kernels::prepare(small_step("gpt2-nano", program::Optimizer::adam).program, {.threads = 1});
-  const PlanOptions options = {.budget_bytes = budgets_of(lowered, 1).back(), .work_limit = kWork};
+  const PlanOptions options = options_for(budgets_of(lowered, 1).back());
   EXPECT_EQ(std::get<Plan>(make_plan(lowered, options)), std::get<Plan>(make_plan(lowered, options)));
 }
 
