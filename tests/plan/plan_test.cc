@@ -8,6 +8,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/oracle.h"
+#include "plimsoll/program/text.h"
 #include "plimsoll/program/verify.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/trainer.h"
@@ -115,6 +116,50 @@ TEST(Plan, WithoutABudgetIsTheProgramAsItIs) {
   EXPECT_EQ(plan.arena_bytes, plan_memory(lowered).placement.arena_bytes);
   EXPECT_EQ(plan.measures, std::vector<Measure>{});
   EXPECT_EQ(plan.predicted_s, plan.unplanned_s);
+}
+
+// At %d five matrices are alive; either %a or %b can be given up, and %a is the cheaper.
+TEST(Plan, ComputesAgainWhatIsCheapest) {
+  const Lowered lowered = kernels::prepare(program::parse_program(R"(
+    input %x: f32[32,32]
+    %a = exp(%x)
+    %b = matmul(%a, %a)
+    %c = matmul(%b, %b)
+    %d = matmul(%c, %c)
+    %e = mul(%d, %a)
+    %f = mul(%e, %b)
+    output %f
+  )"),
+                                           {.threads = 1});
+  const std::vector<double> seconds = {1, 10, 10, 10, 1, 1};
+  PlanOptions options = options_for(4 * 4096 + lowered.scratch_bytes()[3]);
+  options.op_seconds = seconds;
+  const Plan plan = std::get<Plan>(make_plan(lowered, options));
+  ASSERT_EQ(plan.measures.size(), 1u);
+  EXPECT_EQ(plan.measures[0], (Measure{"recompute", "exp %a", 1, 4096, 1.0}));
+  EXPECT_EQ(plan.predicted_s, 34);
+  EXPECT_EQ(plan.bound_s, 34);
+  EXPECT_EQ(find_fault(plan, lowered), std::nullopt);
+}
+
+TEST(Plan, DoesNotComputeAgainFromAnUpdatedParameter) {
+  const Lowered lowered = kernels::prepare(program::parse_program(R"(
+    input %x: f32[32,32]
+    input %rate: f32[]
+    parameter %w: f32[32,32]
+    %a = matmul(%x, %w)
+    %g = matmul(%a, %a)
+    %new = sgd(%w, %g, %rate) @update
+    %b = matmul(%x, %x)
+    %c = matmul(%b, %b)
+    %d = matmul(%c, %c)
+    %e = mul(%d, %a)
+    output %e
+  )"),
+                                           {.threads = 1});
+  const auto made = make_plan(lowered, options_for(4 * 4096 + 64 + lowered.scratch_bytes()[4]));
+  ASSERT_TRUE(std::holds_alternative<Refusal>(made));
+  EXPECT_EQ(std::get<Refusal>(made).smallest_bytes, std::get<Refusal>(made).bound_bytes);
 }
 
 TEST(Plan, IsTheSameTwice) {
