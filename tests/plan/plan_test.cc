@@ -6,8 +6,10 @@
 #include <random>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/spill.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/oracle.h"
+#include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/program/verify.h"
 #include "plimsoll/run/session.h"
@@ -160,6 +162,19 @@ TEST(Plan, DoesNotComputeAgainFromAnUpdatedParameter) {
   const auto made = make_plan(lowered, options_for(4 * 4096 + 64 + lowered.scratch_bytes()[4]));
   ASSERT_TRUE(std::holds_alternative<Refusal>(made));
   EXPECT_EQ(std::get<Refusal>(made).smallest_bytes, std::get<Refusal>(made).bound_bytes);
+}
+
+TEST(Plan, GivesStateInAFileNoBytes) {
+  kernels::use_spill_file(std::make_shared<SpillFile>(PLIMSOLL_SOURCE_DIR));
+  const models::Step step = small_step("mlp", program::Optimizer::adam);
+  const Lowered in_memory = kernels::prepare(step.program, {.threads = 1});
+  const Lowered in_file = kernels::prepare(program::spill_state(step.program, 1), {.threads = 1});
+  kernels::use_spill_file(nullptr);
+  const int64_t before = std::get<Refusal>(make_plan(in_memory, options_for(0))).resident_bytes;
+  const Refusal refused = std::get<Refusal>(make_plan(in_file, options_for(0)));
+  EXPECT_LT(refused.resident_bytes, before / 2);
+  const Plan plan = std::get<Plan>(make_plan(in_file, options_for(refused.smallest_bytes)));
+  EXPECT_EQ(find_fault(plan, in_file), std::nullopt);
 }
 
 TEST(Plan, IsTheSameTwice) {
