@@ -150,7 +150,8 @@ class Planner {
       limit -= over;
     }
     // The budget is so tight that only the first find fits: hold what there is room for.
-    for (int64_t room = fit.limit_bytes; room >= fit.found.peak_bytes; room -= kernels::kAlignment) {
+    int64_t room = fit.limit_bytes;
+    for (int i = 0; i < kPackingTries && room >= fit.found.peak_bytes; ++i) {
       const int64_t over = consider(search_.improve(fit.found, room, effort() / 2));
       if (over <= 0) break;
       room -= over;

@@ -98,7 +98,7 @@ std::vector<Search::Move> Search::drops_at(const Schedule& schedule, const Holds
 }
 
 // Gives up the cheapest until a part of the excess is gone; those that cannot be made again in time stay.
-bool Search::drop_some(Holds& holds, std::vector<Move>& moves, int64_t over_bytes) {
+bool Search::drop_some(Holds& holds, const std::vector<Move>& moves, int64_t over_bytes) {
   int64_t dropped = 0;
   bool any = false;
   for (const Move& move : moves) {
@@ -121,7 +121,7 @@ bool Search::repair(Holds& holds, int64_t limit_bytes, double noise) {
     if (!schedule.valid) return false;
     if (schedule.peak_bytes <= limit_bytes) return true;
     const int64_t over = schedule.peak_bytes - limit_bytes;
-    std::vector<Move> moves = drops_at(schedule, holds, noise);
+    const std::vector<Move> moves = drops_at(schedule, holds, noise);
     if (moves.empty() || !drop_some(holds, moves, over)) return false;
   }
   return false;

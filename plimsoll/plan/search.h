@@ -51,7 +51,7 @@ class Search {
   };
 
   bool repair(Holds& holds, int64_t limit_bytes, double noise);
-  bool drop_some(Holds& holds, std::vector<Move>& moves, int64_t over_bytes);
+  bool drop_some(Holds& holds, const std::vector<Move>& moves, int64_t over_bytes);
   std::vector<Move> drops_at(const Schedule& schedule, const Holds& holds, double noise);
   std::vector<Move> keeps(const Schedule& schedule, const Holds& holds) const;
   void relax(Found& found, int64_t limit_bytes, size_t tries);
