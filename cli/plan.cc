@@ -1,6 +1,7 @@
 #include "plimsoll/plan/plan.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <memory>
@@ -139,6 +140,7 @@ int make(const PlanVerb& verb) {
   const plan::Costs costs = plan::costs_of(lowered, table);
   plan::PlanOptions options = plan_options(verb, budget);
   options.op_seconds = costs.seconds;
+  if (isatty(STDERR_FILENO) != 0) options.progress = print_progress;
   const PlanReport report{setting_of(verb.step, asked), costs.measured_s, costs.estimated_s};
   const auto made = plan::make_plan(lowered, options);
   if (const auto* refusal = std::get_if<plan::Refusal>(&made)) return refuse(verb, report, *refusal, table);

@@ -39,6 +39,11 @@ inline std::string seconds_text(double seconds) {
   return seconds >= 1 ? fmt::format("{:.3f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
 }
 
+inline void print_progress(const plan::Progress& progress) {
+  fmt::print(stderr, "\rplanning: {} in {} a step so far   \r", format_bytes(progress.live_bytes),
+             seconds_text(progress.predicted_s));
+}
+
 inline void print_costs(const PlanReport& report) {
   const double whole = report.measured_s + report.estimated_s;
   const double share = whole > 0 ? report.measured_s / whole : 0;

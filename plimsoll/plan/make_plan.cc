@@ -63,7 +63,12 @@ class Planner {
       : lowered_(lowered),
         options_(options),
         graph_(make_step_graph(lowered, seconds())),
-        search_(graph_, deadline_after(options.time_limit_s), options.work_limit) {}
+        search_(graph_, deadline_after(options.time_limit_s), options.work_limit) {
+    if (!options.progress) return;
+    search_.tell([this](const Found& found) {
+      options_.progress({search_.work(), effort(), found.peak_bytes, found.seconds});
+    });
+  }
 
   std::variant<Plan, Refusal> plan() {
     Plan unplanned = placed(hold_all(graph_), INT64_MAX);

@@ -116,8 +116,8 @@ struct Refusal {
 };
 
 struct Progress {
-  int64_t work = 0;  // of the limit
-  int64_t work_limit = 0;
+  int64_t work = 0;        // done so far, in steps of schedules that were looked at
+  int64_t effort = 0;      // allowed for making a plan faster that fits
   int64_t live_bytes = 0;  // of the best so far
   double predicted_s = 0;
 };

@@ -175,6 +175,7 @@ std::optional<Found> Search::fitted(Holds holds, int64_t limit_bytes, double noi
 }
 
 std::optional<Found> Search::find_any(int64_t limit_bytes) {
+  random_state_ = 1;  // whatever was asked before
   if (std::optional<Found> found = fitted(hold_all(graph_), limit_bytes, 0)) return found;
   for (const bool anew : {false, true}) {
     for (int segments = 1; segments <= kMostSegments; segments += 1 + segments / 3) {
@@ -326,6 +327,7 @@ Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
   for (int round = 0; round < kRounds && !time_is_up(); ++round, heat /= 2) {
     wander(found, limit_bytes, work / kRounds / 2, heat);
     rebuild_parts(found, limit_bytes, work / kRounds / 2);
+    if (told_) told_(found);
   }
   relax(found, limit_bytes, kAllMoves);
   return found;

@@ -27,7 +27,10 @@ class Search {
   Search(const StepGraph& graph, Clock::time_point deadline, int64_t effort = INT64_MAX)
       : graph_(graph), scheduler_(graph), deadline_(deadline), effort_(effort) {}
 
-  // The first construction that is within the limit; fast, whatever its time.
+  // Called now and then with the best so far.
+  void tell(std::function<void(const Found&)> told) { told_ = std::move(told); }
+
+  // The first construction that is within the limit; fast, whatever its time. The same limit gives the same answer.
   std::optional<Found> find_any(int64_t limit_bytes);
 
   // The best of the constructions, or nothing when none is within the limit.
@@ -73,6 +76,7 @@ class Search {
   Scheduler scheduler_;
   Clock::time_point deadline_;
   int64_t effort_;
+  std::function<void(const Found&)> told_ = nullptr;
   bool out_of_time_ = false;
   uint64_t random_state_ = 1;
   std::vector<int32_t> choices_;  // gaps in which giving up could save anything
