@@ -18,6 +18,7 @@ int main() {
   Tensor w1 = context.parameter("w1", {DType::f32, {32, 2}});
   Tensor b1 = context.parameter("b1", {DType::f32, {32}});
   Tensor w2 = context.parameter("w2", {DType::f32, {2, 32}});
+  Tensor b2 = context.parameter("b2", {DType::f32, {2}});
   models::draw(models::fan_in(2), w1.data<float>(), 1, 0);
   models::draw(models::fan_in(32), w2.data<float>(), 1, 1);
 
@@ -29,12 +30,12 @@ int main() {
     target.data<int64_t>()[i] = point[0] * point[0] + point[1] * point[1] < 0.5F ? 1 : 0;
   }
 
-  eager::Adam adam(context, {w1, b1, w2}, {.rate = 0.03});
+  eager::Adam adam(context, {w1, b1, w2, b2}, {.rate = 0.03});
   float first = 0;
   float last = 0;
   for (int step = 0; step < 150; ++step) {
     const Tensor hidden = eager::call(program::linear, x, w1, b1).relu();
-    const Tensor logits = hidden.matmul(w2.transpose({1, 0}));
+    const Tensor logits = eager::call(program::linear, hidden, w2, b2);
     const Tensor loss = eager::call(program::cross_entropy, logits, target, program::CrossEntropyOptions{});
     loss.backward();
     adam.step();
@@ -44,7 +45,8 @@ int main() {
   }
 
   const eager::NoGrad no_grad(context);  // nothing is kept from here on
-  const Tensor logits = eager::call(program::linear, x, w1, b1).relu().matmul(w2.transpose({1, 0}));
+  const Tensor hidden = eager::call(program::linear, x, w1, b1).relu();
+  const Tensor logits = eager::call(program::linear, hidden, w2, b2);
   const Tensor right = eager::apply("eq", {eager::apply("argmax", {logits}), target}).cast(DType::f32).mean();
   fmt::print("loss {:.3f} to {:.3f}, {:.0f} % right, at most {} in use\n", first, last, 100 * right.item(),
              format_bytes(host.pool().stats().live_peak_bytes));

@@ -57,9 +57,9 @@ bool planned_is_right() {
   return predicted == weights + input + widest_pair;
 }
 
-// The most bytes beside weights and input, while the layers run one by one.
+// The most bytes that tensors hold beside weights and input, while the layers run one by one.
 int64_t eager_peak(bool with_gradients) {
-  eager::Host host({16 * kMiB, "this example"}, {.threads = 1});
+  eager::Host host({16 * kMiB, "this example"});
   eager::Context& context = host.context();
   std::vector<Tensor> weights;
   std::vector<Tensor> biases;
@@ -69,14 +69,19 @@ int64_t eager_peak(bool with_gradients) {
   }
   std::optional<eager::NoGrad> no_grad;
   if (!with_gradients) no_grad.emplace(context);
-  const Tensor input = context.full({DType::f32, {kBatch, kWidths[0]}}, 1);
+  Tensor x = context.full({DType::f32, {kBatch, kWidths[0]}}, 1);
+  const Tensor input = x;
   const int64_t before = host.pool().stats().live_bytes;
-  Tensor x = input;
+  int64_t most = 0;
+  const auto go_on_with = [&](Tensor y) {
+    most = std::max(most, host.pool().stats().live_bytes - before);  // x and y are both alive
+    x = std::move(y);
+  };
   for (size_t layer = 0; layer < kLayers; ++layer) {
-    x = eager::call(program::linear, x, weights[layer], biases[layer]);
-    if (layer + 1 < kLayers) x = x.relu();
+    go_on_with(eager::call(program::linear, x, weights[layer], biases[layer]));
+    if (layer + 1 < kLayers) go_on_with(x.relu());
   }
-  return host.pool().stats().live_peak_bytes - before;
+  return most;
 }
 
 bool eager_is_right() {

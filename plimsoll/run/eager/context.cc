@@ -89,15 +89,19 @@ Tensor Context::empty(const TensorSpec& spec, std::string_view name, Category ca
   return {*this, std::make_shared<TensorState>(TensorState{.data = std::move(data)})};
 }
 
+Tensor Context::zeros(const TensorSpec& spec, std::string_view name, Category category) {
+  Tensor tensor = empty(spec, name, category);
+  std::fill_n(tensor.state()->data.at(), spec.bytes(), std::byte{});
+  return tensor;
+}
+
 Tensor Context::full(const TensorSpec& spec, double value) {
   const OpDef& fill = program::op_table().get("fill");
   return apply(fill, {Attribute(value), Attribute(program::Dims(spec.shape)), Attribute(spec.dtype)}, {})[0];
 }
 
 Tensor Context::parameter(std::string_view name, const TensorSpec& spec) {
-  Tensor parameter = empty(spec, name, Category::parameter);
-  std::memset(parameter.state()->data.at(), 0, static_cast<size_t>(spec.bytes()));
-  return parameter.require_grad();
+  return zeros(spec, name, Category::parameter).require_grad();
 }
 
 Tensor Context::copied(const TensorSpec& spec, size_t given, const std::byte* from) {

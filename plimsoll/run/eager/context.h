@@ -15,6 +15,7 @@ class Context {
 
   // Tensors that no op makes. The elements of `empty` are whatever the memory held.
   Tensor empty(const TensorSpec& spec, std::string_view name = "tensor", Category category = Category::input);
+  Tensor zeros(const TensorSpec& spec, std::string_view name = "tensor", Category category = Category::input);
   Tensor full(const TensorSpec& spec, double value);
   // A leaf that requires a gradient, zero at first.
   Tensor parameter(std::string_view name, const TensorSpec& spec);

@@ -41,7 +41,9 @@ struct Data {
   std::shared_ptr<Storage> storage = nullptr;
 
   explicit operator bool() const { return storage != nullptr; }
-  std::byte* at() const { return storage->data() + offset * element_bytes(lies.dtype); }
+  std::byte* at() const {
+    return lies.elements() == 0 ? storage->data() : storage->data() + offset * element_bytes(lies.dtype);
+  }
   program::Type type() const { return {lies.dtype, program::Dims(lies.shape)}; }
   // Nobody else sees the elements, and they lie in row-major order.
   bool is_sole() const { return storage.use_count() == 1 && lies.is_contiguous(); }

@@ -1,5 +1,5 @@
 // Runs whole programs eagerly, op by op: what the executor does in a plan's arena, in blocks of a pool. The same
-// kernels in the same order, so the same bits.
+// kernels in the same order, so the same bits wherever preparing the whole program keeps its layouts.
 #pragma once
 
 #include <map>

@@ -4,10 +4,7 @@ namespace plimsoll::eager {
 namespace {
 
 Tensor zeros(Context& context, const TensorSpec& spec) {
-  Tensor state = context.empty(spec, "optimizer", Category::optimizer_state);
-  const auto bytes = static_cast<size_t>(spec.bytes());
-  std::fill(state.state()->data.at(), state.state()->data.at() + bytes, std::byte{});
-  return state;
+  return context.zeros(spec, "optimizer", Category::optimizer_state);
 }
 
 Tensor scalar(Context& context, double value) {
