@@ -64,7 +64,7 @@ double gap_percent(const Packing& packing) {
 }
 
 std::filesystem::path public_instance(char name) {
-  return std::filesystem::path(__FILE__).parent_path() / "../../shared/data/pack" / fmt::format("{}.1048576.csv", name);
+  return fmt::format(PLIMSOLL_SOURCE_DIR "/../shared/data/pack/{}.1048576.csv", name);
 }
 
 std::optional<double> measure_minimalloc(const std::filesystem::path& file) {
@@ -307,7 +307,7 @@ std::vector<Buffer> changed_blocks(std::vector<Buffer> buffers, uint64_t seed) {
 }
 
 void pack_traces() {
-  const auto folder = std::filesystem::path(__FILE__).parent_path() / "../../shared/data/traces";
+  const std::filesystem::path folder = PLIMSOLL_SOURCE_DIR "/../shared/data/traces";
   if (!std::filesystem::exists(folder)) return;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -26,7 +26,7 @@ class Case {
     for (const Lifetime& lifetime : timeline.lifetimes) {
       if (lifetime.begin < at_ && lifetime.bytes > 0) lifetimes_.push_back(lifetime);
     }
-    if (oom_ && oom_->requested_bytes < kGarbage) {
+    if (oom_ && oom_->requested_bytes > 0 && oom_->requested_bytes < kGarbage) {
       lifetimes_.push_back({oom_->requested_bytes, at_, Lifetime::kAlive, 0, oom_->stack, 0, Category::activation});
     }
   }

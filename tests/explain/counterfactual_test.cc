@@ -54,6 +54,18 @@ TEST(Counterfactuals, LeaveOutAllocatorsThatCannotHoldTheHistory) {
   }
 }
 
+// Found by fuzzing: a failed request of 0 bytes was packed as a buffer, which must have bytes.
+TEST(Counterfactuals, TakeAFailedRequestOfNothing) {
+  SnapshotEvent alloc{.time_us = 1, .address = 4096, .bytes = 512, .action = Action::alloc};
+  SnapshotEvent oom{.time_us = 2, .address = 1 << 20, .bytes = 0, .action = Action::oom};
+  Input input;
+  input.kind = InputKind::snapshot;
+  input.snapshot.devices.push_back({.segments = {}, .events = {alloc, oom}});
+  const Explanation explanation = explain(input, "test");
+  ASSERT_EQ(explanation.diagnoses.size(), 1u);
+  EXPECT_EQ(explanation.diagnoses[0].counterfactuals.at(0).needs_bytes, 512);
+}
+
 TEST(ExpandableSegments, ReserveAboutWhatPyTorchMeasured) {
   const trace::Trace trace = trace::read(kData + "traces/widecnn_b32.csv.gz");
   ExpandableSegments allocator({});
