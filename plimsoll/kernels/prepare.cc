@@ -94,19 +94,27 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
 }
 
-Kernel prepare_op(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
-                  int threads) {
-  const program::OpCall call(program, op);
-  Use use = use_of(program, op, *call, threads);
-  if (writes_nothing(use)) return {};
-  const KernelDef* def = table.find(op.def->name);
+Kernel prepare_from(const KernelTable& table, Use use, const DeviceOptions& options) {
+  const std::string& op = use.call.def.name;
+  const KernelDef* def = table.find(op);
   if (def == nullptr) {
     use.unsupported(
         fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
                     "(docs/kernels.md)",
-                    options.device, op.def->name));
+                    options.device, op));
   }
   return prepare_with_copies(*def, std::move(use));
+}
+
+Kernel prepare_kernel(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
+                      int threads) {
+  const program::OpCall call(program, op);
+  Use use = use_of(program, op, *call, threads);
+  return writes_nothing(use) ? Kernel{} : prepare_from(table, std::move(use), options);
+}
+
+LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
+  return {std::move(kernel), program::flops(program, op).constant(), program::traffic_bytes(program, op).constant()};
 }
 
 }  // namespace
@@ -117,17 +125,31 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
   return bytes;
 }
 
+Kernel prepare_use(Use use, const DeviceOptions& options) {
+  use_threads(use.threads);
+  return prepare_from(kernels_of(options.device), std::move(use), options);
+}
+
 Lowered prepare(Program program, const DeviceOptions& options) {
   program::verify_bound(program);
   const KernelTable& table = kernels_of(options.device);
-  Lowered lowered{{}, {}, thread_count(options)};
+  Lowered lowered{{}, {}, options.device, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
   for (const Op& op : program.ops) {
-    lowered.ops.push_back({prepare_op(table, program, op, options, lowered.threads),
-                           program::flops(program, op).constant(), program::traffic_bytes(program, op).constant()});
+    lowered.ops.push_back(with_cost(prepare_kernel(table, program, op, options, lowered.threads), program, op));
   }
   lowered.program = std::move(program);
   return lowered;
+}
+
+LoweredOp prepare_again(const Lowered& lowered, size_t op, const std::vector<bool>& made) {
+  Op again = lowered.program.ops[op];
+  for (size_t k = 0; k < made.size(); ++k) {
+    if (!made[k]) again.outputs[k] = {};
+  }
+  const KernelTable& table = kernels_of(lowered.device);
+  return with_cost(prepare_kernel(table, lowered.program, again, {.device = lowered.device}, lowered.threads),
+                   lowered.program, again);
 }
 
 }  // namespace plimsoll::kernels
