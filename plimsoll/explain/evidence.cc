@@ -150,7 +150,8 @@ int64_t reserved_bytes(const DeviceState& device, int64_t event) {
 std::optional<CapEstimate> estimate_cap(const OomEvent& oom, int64_t reserved) {
   // Requests are rounded up to segments of at most 20 MiB above the request; that much room must be there.
   const auto most = checked_add(reserved, oom.requested_bytes);
-  if (!most || oom.device_free_bytes < oom.requested_bytes + 20 * kMiB) return std::nullopt;
+  const auto needed = checked_add(oom.requested_bytes, 20 * kMiB);
+  if (!most || !needed || oom.device_free_bytes < *needed) return std::nullopt;
   return CapEstimate{roundest(reserved, *most), reserved, *most};
 }
 
