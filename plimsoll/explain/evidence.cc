@@ -127,11 +127,12 @@ Culprit make_culprit(const StackTable& stacks, const Lifetime& lifetime) {
 }  // namespace
 
 std::optional<OomEvent> find_oom(const DeviceState& device) {
+  constexpr uint64_t kMost = uint64_t{1} << 60;  // beyond it the figure is rubbish, and sums would overflow
   for (size_t i = device.events.size(); i-- > 0;) {
     const SnapshotEvent& event = device.events[i];
     if (event.action != Action::oom) continue;
-    return OomEvent{static_cast<int64_t>(i), event.bytes,
-                    static_cast<int64_t>(std::min<uint64_t>(event.address, INT64_MAX)), event.stack};
+    return OomEvent{static_cast<int64_t>(i), event.bytes, static_cast<int64_t>(std::min(event.address, kMost)),
+                    event.stack};
   }
   return std::nullopt;
 }
