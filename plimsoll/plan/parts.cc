@@ -57,7 +57,7 @@ class PartsSearch {
       if (refusal == nullptr) continue;
       if (!closest || refusal->smallest_bytes < closest->smallest_bytes) closest = std::move(*refusal);
     }
-    return closest.value_or(Refusal{.budget_bytes = options_.budget_bytes});
+    return closest.value_or(Refusal());
   }
 
   std::vector<double> seconds_of(const Lowered& lowered) const {

@@ -79,7 +79,9 @@ TEST(SpillFile, SaysSoWhenTheDiskIsFull) {
 TEST(SpillFile, RefusesFoldersThatCannotHoldIt) {
   EXPECT_THROW(SpillFile("/no/such/folder"), SystemError);
   EXPECT_THROW(SpillFile("/proc"), SystemError);
-  if (std::filesystem::exists("/dev/shm")) EXPECT_THROW(SpillFile("/dev/shm"), SystemError);
+  if (std::filesystem::exists("/dev/shm")) {
+    EXPECT_THROW(SpillFile("/dev/shm"), SystemError);
+  }
 }
 
 }  // namespace
