@@ -126,10 +126,11 @@ class Packer {
 
   // A peak as high as the hint's is good to begin with when minimising.
   void repair_hint(bool searching) {
+    constexpr int64_t kMost = int64_t{1} << 62;  // sums with sizes cannot overflow
     std::vector<int64_t> hint(options_.hint.begin(), options_.hint.end());
     int64_t peak = enough();
     for (size_t i = 0; i < hint.size(); ++i) {
-      hint[i] = hint[i] >= 0 ? hint[i] / instance_.unit : -1;
+      hint[i] = hint[i] >= 0 && hint[i] < kMost ? hint[i] / instance_.unit : -1;
       if (!options_.capacity && hint[i] >= 0) peak = std::max(peak, hint[i] + instance_.sizes[i]);
     }
     keep_better(repair(instance_, hint, peak, searching, options_.inference, limits()));

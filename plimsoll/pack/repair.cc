@@ -12,20 +12,10 @@ class View {
  public:
   View(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, bool from_top, const Limits& limits)
       : instance_(instance), capacity_(capacity), from_top_(from_top) {
-    if (from_top_) {
-      for (int32_t i = 0; i < instance.count(); ++i) {
-        if (instance.fixed_offset(i) >= 0) instance_.fixed[i] = turned(i, instance.fixed[i]);
-      }
+    for (int32_t i = 0; i < static_cast<int32_t>(instance.fixed.size()); ++i) {
+      if (instance.fixed[i] >= 0) instance_.fixed[i] = turned(i, instance.fixed[i]);
     }
-    std::vector<int64_t> keys(hint.size(), INT64_MAX);
-    for (int32_t i = 0; i < instance.count(); ++i) {
-      if (hint[i] >= 0) keys[i] = turned(i, hint[i]);
-    }
-    order_.resize(hint.size());
-    std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
-    ranks_.resize(order_.size());
-    for (size_t i = 0; i < order_.size(); ++i) ranks_[order_[i]] = static_cast<int32_t>(i);
+    set_order(hint);
     filled_ = first_fit(instance_, order_, INT64_MAX, limits.deadline);
   }
 
@@ -42,6 +32,19 @@ class View {
 
  private:
   static constexpr double kNodesPerBuffer = 2;
+
+  // By the hint's offsets, the unknown ones last.
+  void set_order(std::span<const int64_t> hint) {
+    std::vector<int64_t> keys(hint.size(), INT64_MAX);
+    for (int32_t i = 0; i < instance_.count(); ++i) {
+      if (hint[i] >= 0) keys[i] = turned(i, hint[i]);
+    }
+    order_.resize(hint.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    ranks_.resize(order_.size());
+    for (size_t i = 0; i < order_.size(); ++i) ranks_[order_[i]] = static_cast<int32_t>(i);
+  }
 
   int64_t turned(int32_t i, int64_t offset) const {
     return from_top_ ? capacity_ - offset - instance_.sizes[i] : offset;

@@ -194,6 +194,7 @@ TEST(Pack, TakesHintsThatAreNoUse) {
     const Buffers buffers = random_buffers(random, 10, {.alignments = true, .gaps = true});
     std::vector<int64_t> hint;
     for (size_t b = 0; b < buffers.size(); ++b) hint.push_back(between(random, -1, 20));
+    hint[0] = i % 3 == 0 ? INT64_MAX : i % 3 == 1 ? INT64_MIN : 0;
     const Result result = pack(buffers, {.hint = hint});
     ASSERT_EQ(result->peak_bytes, pack(buffers)->peak_bytes) << "case " << i;
     ASSERT_EQ(find_fault(buffers, result->offsets, result->peak_bytes), std::nullopt) << "case " << i;
