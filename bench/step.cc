@@ -2,19 +2,22 @@
 // and one of each of PyTorch's memory formats in turn, medians. Beside them what the machine can do at all, measured in
 // the same run, and the share of it that a step reaches.
 //
-//   bench_step [CASE].. [--rounds N] [--threads N] [--alone] [--profile]
+//   bench_step [CASE].. [--rounds N] [--threads N] [--cpu] [--alone] [--profile]
 //
-// --alone leaves PyTorch out; --profile lists what each kind of op took. PyTorch is bench/step_torch.py.
+// --cpu counts processor time, all on one thread: for a machine that is not quiet. --alone leaves PyTorch out;
+// --profile lists what each kind of op took. PyTorch is bench/step_torch.py.
+#include "plimsoll/models/step.h"
+
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -22,7 +25,6 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/limits.h"
-#include "plimsoll/models/step.h"
 #include "plimsoll/models/zoo/transformer.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
@@ -94,9 +96,12 @@ const Case kCases[] = {{"p11", 32, small_p11},
 
 // ---- ours ----
 
+clockid_t g_clock = CLOCK_MONOTONIC;  // or processor time
+
 double now_ms() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double, std::milli>(now).count();
+  timespec now{};
+  clock_gettime(g_clock, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
 double median(std::vector<double> of) {
@@ -170,8 +175,8 @@ class Torch {
       dup2(ends[1], 1);
       close(ends[0]);
       const std::string script = PLIMSOLL_SOURCE_DIR "/bench/step_torch.py";
-      execlp("python3", "python3", script.c_str(), name.c_str(), std::to_string(threads).c_str(), format.c_str(),
-             nullptr);
+      execl("/usr/bin/python3", "python3", script.c_str(), name.c_str(), std::to_string(threads).c_str(),
+            format.c_str(), g_clock == CLOCK_MONOTONIC ? "wall" : "cpu", nullptr);
       _exit(127);
     }
     close(ends[1]);
@@ -225,7 +230,7 @@ double least_ms(const std::string& text, int threads) {
 struct Ceiling {
   double matmul = 0;  // operations a second
   double conv = 0;
-  double copy = 0;  // bytes a second, read and written
+  double copy = 0;         // bytes a second, read and written
   double overhead_us = 0;  // of an op
 };
 
@@ -239,14 +244,15 @@ double overhead_us() {
 
 Ceiling measure_ceiling(int threads) {
   Ceiling ceiling;
-  ceiling.matmul = 2.0 * 2048 * 2048 * 2048 * 1e3 /
-                   least_ms("input %a: f32[2048,2048]\ninput %b: f32[2048,2048]\n%y = matmul(%a, %b)\noutput %y\n",
-                            threads);
+  ceiling.matmul =
+      2.0 * 2048 * 2048 * 2048 * 1e3 /
+      least_ms("input %a: f32[2048,2048]\ninput %b: f32[2048,2048]\n%y = matmul(%a, %b)\noutput %y\n", threads);
   // 5x5, so that it is computed directly.
   ceiling.conv = 2.0 * 4 * 256 * 256 * 25 * 64 * 64 * 1e3 /
-                 least_ms("input %x: f32[4,256,64,64]\ninput %w: f32[256,256,5,5]\n"
-                          "%y = conv(%x, %w) {padding=[2]}\noutput %y\n",
-                          threads);
+                 least_ms(
+                     "input %x: f32[4,256,64,64]\ninput %w: f32[256,256,5,5]\n"
+                     "%y = conv(%x, %w) {padding=[2]}\noutput %y\n",
+                     threads);
   ceiling.copy = 2.0 * 256 * static_cast<double>(kMiB) * 1e3 /
                  least_ms("input %x: f32[67108864]\n%y = neg(%x)\noutput %y\n", threads);
   ceiling.overhead_us = overhead_us();
@@ -263,12 +269,26 @@ std::string cpu_model() {
 
 // ---- where the time goes ----
 
+// Numbers around zero; the first of all classes.
+void fill(std::byte* at, const program::Type& type) {
+  if (type.dtype != DType::f32) return;
+  uint32_t state = 1;
+  for (int64_t i = 0; i < type.shape.elements().constant(); ++i) {
+    state = state * 1664525U + 1013904223U;
+    reinterpret_cast<float*>(at)[i] = (static_cast<float>(state >> 8) / 8388608.0F - 1) / 16;
+  }
+}
+
 // Runs the ops of a step one by one, each with the clock around it; medians by kind of op.
 void profile(const program::Program& program, int threads, int rounds) {
   const kernels::Lowered lowered = kernels::prepare(program, {.threads = threads});
   const plan::MemoryPlan memory_plan = plan::plan_memory(lowered);
   FilePages pages = FilePages::host(2 * kMiB);
   Arena arena(pages, memory_plan.placement.arena_bytes, machine_budget());
+  const program::Program& given = lowered.program;
+  for (const auto* list : {&given.inputs, &given.parameters}) {
+    for (const Value value : *list) fill(arena.data() + memory_plan.offset_of(given, value), given[value].type);
+  }
   std::vector<kernels::Task> tasks;
   std::vector<std::string> labels;
   for (size_t i = 0; i < lowered.ops.size(); ++i) {
@@ -351,8 +371,7 @@ Row compare(const Case& c, const Options& options, const Ceiling& ceiling) {
     for (size_t i = 1; i < peers.size(); ++i) {
       if (median(peer_ms[i]) < median(peer_ms[best])) best = i;
     }
-    row = {median(peer_ms[best]) / ms,
-           static_cast<double>(ours.arena_bytes()) / static_cast<double>(peer_bytes[best])};
+    row = {median(peer_ms[best]) / ms, static_cast<double>(ours.arena_bytes()) / static_cast<double>(peer_bytes[best])};
     peer = fmt::format("{:.0f} {}", median(peer_ms[best]), best == 0 ? "" : "nhwc");
     their_bytes = format_bytes(peer_bytes[best]);
   }
@@ -372,6 +391,9 @@ Options parse(int count, char** words) {
       options.alone = true;
     } else if (word == "--profile") {
       options.profile = true;
+    } else if (word == "--cpu") {
+      options.threads = 1;
+      g_clock = CLOCK_PROCESS_CPUTIME_ID;
     } else if (word == "--rounds" && i + 1 < count) {
       options.rounds = std::stoi(words[++i]);
     } else if (word == "--threads" && i + 1 < count) {
@@ -388,9 +410,10 @@ Options parse(int count, char** words) {
 int main(int count, char** words) {
   const Options options = parse(count, words);
   const Ceiling ceiling = measure_ceiling(options.threads);
-  fmt::print("{}, {} threads: matmul {:.0f} GFLOP/s, convolution {:.0f} GFLOP/s, copy {:.1f} GB/s, op {:.2f} us\n\n",
-             cpu_model(), options.threads, ceiling.matmul / 1e9, ceiling.conv / 1e9, ceiling.copy / 1e9,
-             ceiling.overhead_us);
+  fmt::print(
+      "{}, {} threads, {} time: matmul {:.0f} GFLOP/s, convolution {:.0f} GFLOP/s, copy {:.1f} GB/s, op {:.2f} us\n\n",
+      cpu_model(), options.threads, g_clock == CLOCK_MONOTONIC ? "wall" : "processor", ceiling.matmul / 1e9,
+      ceiling.conv / 1e9, ceiling.copy / 1e9, ceiling.overhead_us);
   fmt::print("{:<9} {:>5} {:>9} {:>11} {:>7} {:>8} {:>8} {:>11} {:>11} {:>6}\n", "f32 step", "batch", "ours ms",
              "PyTorch ms", "speed", "GFLOP/s", "ceiling", "our bytes", "PyTorch's", "ratio");
   std::vector<Row> rows;

@@ -1,6 +1,6 @@
 """One training step of a model in PyTorch, again for every line on standard input: the peer of bench/step.cc.
 
-usage: step_torch.py CASE THREADS FORMAT      FORMAT: contiguous or channels_last
+usage: step_torch.py CASE THREADS FORMAT CLOCK      FORMAT: contiguous or channels_last; CLOCK: wall or cpu
 
 Prints "ready", then for each line "MILLISECONDS BYTES": what the step took, and by how many bytes the process has
 grown at its largest since before the model was made.
@@ -143,7 +143,8 @@ def status_bytes(field):
 
 
 def main():
-    case, threads, layout = sys.argv[1:4]
+    case, threads, layout, kind = sys.argv[1:5]
+    clock = time.perf_counter if kind == "wall" else time.process_time
     torch.set_num_threads(int(threads))
     torch.manual_seed(1)
     torch.rand(64, 64) @ torch.rand(64, 64)  # the libraries are loaded and their threads started
@@ -156,11 +157,11 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     print("ready", flush=True)
     for _ in sys.stdin:
-        start = time.perf_counter()
+        start = clock()
         optimizer.zero_grad(set_to_none=True)
         loss_of(model(x), target).backward()
         optimizer.step()
-        print((time.perf_counter() - start) * 1e3, status_bytes("VmHWM") - before, flush=True)
+        print((clock() - start) * 1e3, status_bytes("VmHWM") - before, flush=True)
 
 
 main()

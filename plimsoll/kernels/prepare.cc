@@ -4,6 +4,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/blocking.h"
 #include "plimsoll/kernels/copy.h"
 #include "plimsoll/program/verify.h"
 
@@ -47,6 +48,22 @@ Use use_of(const Program& program, const Op& op, const program::Call& call, int 
   return use;
 }
 
+// Says of the operands and results that may be blocked whether they are.
+void mark_blocked(Use& use, const Blocked& blocked, size_t op, const Blocking& blocking) {
+  const auto mark = [&](std::vector<Tensor>& tensors, const std::vector<Value>& values,
+                        const std::vector<int>& listed) {
+    for (const int i : listed) {
+      const auto place = static_cast<size_t>(i);
+      if (place >= tensors.size() || !values[place]) continue;
+      const bool lies_so = blocked.values[static_cast<size_t>(values[place].index)];
+      const bool made_so = blocked.ops[op] && tensors[place].shape.rank() > 1 && tensors[place].is_contiguous();
+      tensors[place].blocked = lies_so || made_so;
+    }
+  };
+  mark(use.inputs, blocked.program.ops[op].inputs, blocking.inputs);
+  mark(use.outputs, blocked.program.ops[op].outputs, blocking.outputs);
+}
+
 bool writes_nothing(const Use& use) {
   for (const bool made : use.made) {
     if (made) return false;
@@ -80,7 +97,7 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   std::vector<Copied> copies;
   for (size_t i = 0; i < use.inputs.size(); ++i) {
     Tensor& input = use.inputs[i];
-    if (def.accepts(input)) continue;
+    if (input.blocked || def.accepts(input)) continue;
     copies.push_back({i, input, 0});
     input = contiguous(input.dtype, input.shape);
   }
@@ -94,10 +111,11 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
 }
 
-Kernel prepare_op(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
+Kernel prepare_op(const KernelTable& table, const Blocked& blocked, size_t place, const DeviceOptions& options,
                   int threads) {
-  const program::OpCall call(program, op);
-  Use use = use_of(program, op, *call, threads);
+  const Op& op = blocked.program.ops[place];
+  const program::OpCall call(blocked.program, op);
+  Use use = use_of(blocked.program, op, *call, threads);
   if (writes_nothing(use)) return {};
   const KernelDef* def = table.find(op.def->name);
   if (def == nullptr) {
@@ -106,6 +124,7 @@ Kernel prepare_op(const KernelTable& table, const Program& program, const Op& op
                     "(docs/kernels.md)",
                     options.device, op.def->name));
   }
+  mark_blocked(use, blocked, place, def->blocking);
   return prepare_with_copies(*def, std::move(use));
 }
 
@@ -122,11 +141,14 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   const KernelTable& table = kernels_of(options.device);
   Lowered lowered{{}, {}, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
-  for (const Op& op : program.ops) {
-    lowered.ops.push_back({prepare_op(table, program, op, options, lowered.threads),
-                           program::flops(program, op).constant(), program::traffic_bytes(program, op).constant()});
+  Blocked blocked = block_channels(std::move(program), table);
+  for (size_t i = 0; i < blocked.program.ops.size(); ++i) {
+    const Op& op = blocked.program.ops[i];
+    lowered.ops.push_back({prepare_op(table, blocked, i, options, lowered.threads),
+                           program::flops(blocked.program, op).constant(),
+                           program::traffic_bytes(blocked.program, op).constant()});
   }
-  lowered.program = std::move(program);
+  lowered.program = std::move(blocked.program);
   return lowered;
 }
 
