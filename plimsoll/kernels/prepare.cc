@@ -111,18 +111,35 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
 }
 
-Kernel prepare_op(const KernelTable& table, const Blocked& blocked, size_t place, const DeviceOptions& options,
-                  int threads) {
+// A tenth of all that the ops make and read.
+int64_t spare_bytes(const Program& program) {
+  int64_t all = 0;
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const program::ValueInfo& value = program.values[i];
+    if (value.storage == Value{static_cast<int32_t>(i)}) all += value.type.spec().bytes();
+  }
+  return all / 10;
+}
+
+struct Target {
+  const KernelTable& table;
+  const DeviceOptions& options;
+  int threads;
+  int64_t spare_bytes;
+};
+
+Kernel prepare_op(const Target& target, const Blocked& blocked, size_t place) {
   const Op& op = blocked.program.ops[place];
   const program::OpCall call(blocked.program, op);
-  Use use = use_of(blocked.program, op, *call, threads);
+  Use use = use_of(blocked.program, op, *call, target.threads);
+  use.spare_bytes = target.spare_bytes;
   if (writes_nothing(use)) return {};
-  const KernelDef* def = table.find(op.def->name);
+  const KernelDef* def = target.table.find(op.def->name);
   if (def == nullptr) {
     use.unsupported(
         fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
                     "(docs/kernels.md)",
-                    options.device, op.def->name));
+                    target.options.device, op.def->name));
   }
   mark_blocked(use, blocked, place, def->blocking);
   return prepare_with_copies(*def, std::move(use));
@@ -142,10 +159,10 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   Lowered lowered{{}, {}, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
   Blocked blocked = block_channels(std::move(program), table);
+  const Target target{table, options, lowered.threads, spare_bytes(blocked.program)};
   for (size_t i = 0; i < blocked.program.ops.size(); ++i) {
     const Op& op = blocked.program.ops[i];
-    lowered.ops.push_back({prepare_op(table, blocked, i, options, lowered.threads),
-                           program::flops(blocked.program, op).constant(),
+    lowered.ops.push_back({prepare_op(target, blocked, i), program::flops(blocked.program, op).constant(),
                            program::traffic_bytes(blocked.program, op).constant()});
   }
   lowered.program = std::move(blocked.program);

@@ -70,8 +70,9 @@ void require_all_f32(const Use& use) {
 
 // ---- by Winograd's algorithm ----
 
-// In the scratch of a kernel, by the bytes of its operands and result: parts of the batch are made so small that they
-// keep to the first, and where even one sample takes more than the second, the direct algorithm is taken.
+// In the scratch of a kernel, by the bytes of its operands and result, when it is more than is spare: parts of the
+// batch are made so small that they keep to the first; where even one sample takes more than the second, the direct
+// algorithm is taken.
 constexpr int64_t kUsualScratch = 1;
 constexpr int64_t kMostScratch = 4;
 constexpr int64_t kFewestChannels = 32;
@@ -119,7 +120,8 @@ std::optional<Kernel> by_winograd(const Conv& c, const Use& use, bool can_part, 
     for (int64_t part = batch;; part = next_divisor(batch, part)) {
       Kernel kernel = make(algorithm::convolution_winograd, part);
       const bool last = part == 1 || !can_part;
-      if (kernel.scratch_bytes <= (last ? kMostScratch : kUsualScratch) * bytes) {
+      const int64_t limit = std::max((last ? kMostScratch : kUsualScratch) * bytes, use.spare_bytes);
+      if (kernel.scratch_bytes <= limit) {
         return in_parts(kernel, batch / part, use.in(0).bytes(), use.out().bytes());
       }
       if (last) return std::nullopt;

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/math.h"
 
@@ -126,10 +127,30 @@ Kernel mask_backward(const Use& use) {
   const int64_t count = use.out().elements();
   const float set = real(use.call, "set");
   const float clear = real(use.call, "clear");
+  if (set == 1 && clear == 0) {
+    return plain([=, threads = use.threads](const Memory& m) -> Task {
+      return [=, dy = m.in<float>(0), mask = m.in<uint8_t>(1), dx = m.out<float>()] {
+        parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
+          simd::functions().keep(dx + begin, dy + begin, mask + begin / kBits, end - begin);
+        });
+      };
+    });
+  }
   return plain([=, threads = use.threads](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), mask = m.in<uint8_t>(1), dx = m.out<float>()] {
       parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
         apply_mask(dx + begin, dy + begin, mask + begin / kBits, end - begin, set, clear);
+      });
+    };
+  });
+}
+
+Kernel relu(const Use& use) {
+  use.require_f32(0);
+  return plain([count = use.out().elements(), threads = use.threads, wants = use.wants(1)](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), y = m.out<float>(), mask = wants ? m.out<uint8_t>(1) : nullptr] {
+      parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
+        simd::functions().relu(y + begin, mask == nullptr ? nullptr : mask + begin / kBits, x + begin, end - begin);
       });
     };
   });
@@ -140,7 +161,7 @@ float clamped(float x, float low, float high) { return x < low ? low : x > high 
 
 void register_masked(KernelTable& table) {
   const auto positive = [](float x) { return x > 0; };
-  masked(table, "relu", [=](const Call&) { return std::pair([](float x) { return x < 0 ? 0 : x; }, positive); });
+  table.add("relu", {relu, contiguous_only, kMasked});
   masked(table, "leaky_relu", [=](const Call& call) {
     return std::pair([slope = real(call, "slope")](float x) { return x > 0 ? x : x * slope; }, positive);
   });
@@ -159,15 +180,27 @@ void register_masked(KernelTable& table) {
 
 // ---- smooth ones ----
 
-constexpr float kGeluScale = 0.7978845608F;  // sqrt(2 / pi)
-constexpr float kGeluCube = 0.044715F;
-
-[[gnu::always_inline]] inline float gelu_tanh(float x) {
-  return 0.5F * x * (1 + fast_tanh(kGeluScale * (x + kGeluCube * x * x * x)));
+// Over contiguous arrays, by functions of simd.h.
+Kernel gelu_tanh(const Use& use) {
+  use.require_f32(0);
+  return plain([count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), y = m.out<float>()] {
+      parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
+        simd::functions().gelu_tanh(y + begin, x + begin, end - begin);
+      });
+    };
+  });
 }
-[[gnu::always_inline]] inline float gelu_tanh_slope(float x) {
-  const float tanh = fast_tanh(kGeluScale * (x + kGeluCube * x * x * x));
-  return 0.5F * (1 + tanh) + 0.5F * x * (1 - tanh * tanh) * kGeluScale * (1 + 3 * kGeluCube * x * x);
+
+Kernel gelu_tanh_backward(const Use& use) {
+  use.require_f32(0);
+  return plain([count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+    return [=, dy = m.in<float>(0), x = m.in<float>(1), dx = m.out<float>()] {
+      parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
+        simd::functions().gelu_tanh_backward(dx + begin, dy + begin, x + begin, end - begin);
+      });
+    };
+  });
 }
 
 // The normal distribution: up to x, and at x.
@@ -212,8 +245,8 @@ void register_reading_input(KernelTable& table) {
   backward(table, "silu_backward", [](float x) { return fast_sigmoid(x) * (1 + x * (1 - fast_sigmoid(x))); });
   unary(table, "gelu", [](float x) { return x * normal_below(x); });
   backward(table, "gelu_backward", [](float x) { return normal_below(x) + x * normal_at(x); });
-  unary(table, "gelu_tanh", [](float x) { return gelu_tanh(x); });
-  backward(table, "gelu_tanh_backward", [](float x) { return gelu_tanh_slope(x); });
+  table.add("gelu_tanh", {gelu_tanh, contiguous_only, kUnary});
+  table.add("gelu_tanh_backward", {gelu_tanh_backward, contiguous_only, kBackward});
   unary(table, "hard_swish", [](float x) { return x * clamped(x / 6 + 0.5F, 0, 1); });
   backward(table, "hard_swish_backward", [](float x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5F; });
   unary(table, "sin", [](float x) { return std::sin(x); });

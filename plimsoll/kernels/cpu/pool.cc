@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/kernel.h"
 #include "plimsoll/program/window.h"
@@ -14,15 +14,7 @@
 namespace plimsoll::kernels {
 namespace {
 
-// The channels of a block.
-using Floats [[gnu::vector_size(kChannelBlock * sizeof(float))]] = float;
-using Ints [[gnu::vector_size(kChannelBlock * sizeof(int32_t))]] = int32_t;
-
-// A window along one dimension: elements start + k * step for k in [first, end), those that are in x.
-struct Reach {
-  int64_t start, first, end;
-  int64_t divisor;  // what an average counts
-};
+using simd::Reach;
 
 struct Axis {
   int64_t size = 1;    // of x
@@ -38,6 +30,17 @@ struct Planes {
   std::array<Axis, 3> axes;
   bool numbers_plane = false;  // taps are numbered by their place in x, not in the window
   int threads = 1;
+
+  // With lanes. Points into this one.
+  simd::PoolPlane in_lanes() const {
+    simd::PoolPlane plane{{}, numbers_plane};
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Axis& axis = axes[i];
+      plane.axes[i] = {axis.size, axis.kernel, axis.step, axis.windows.data(),
+                       static_cast<int64_t>(axis.windows.size())};
+    }
+    return plane;
+  }
 
   int64_t x_size() const { return axes[0].size * axes[1].size * axes[2].size; }
   int64_t y_size() const {
@@ -146,26 +149,8 @@ void maximum_plane(const Planes& p, const float* x, float* y, Index* indices) {
   });
 }
 
-// The same for all lanes at once.
-template <class Index>
-PLIMSOLL_VECTORISED void maximum_lanes(const Planes& p, const float* x, float* y, Index* indices) {
-  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    Floats largest = Floats{} - std::numeric_limits<float>::infinity();
-    Ints index = Ints{} - 1;
-    for_each_tap(p, a, b, c, [&](int64_t at, int64_t number) {
-      Floats tap;
-      std::memcpy(&tap, x + at * kChannelBlock, sizeof tap);
-      const Ints takes = (index < 0) | (tap > largest) | (tap != tap);
-      largest = takes ? tap : largest;
-      index = takes ? Ints{} + static_cast<int32_t>(number) : index;
-    });
-    std::memcpy(y + place * kChannelBlock, &largest, sizeof largest);
-    if (indices == nullptr) return;
-    for (int64_t lane = 0; lane < kChannelBlock; ++lane) {
-      indices[place * kChannelBlock + lane] = static_cast<Index>(index[lane] < 0 ? 0 : index[lane]);
-    }
-  });
-}
+const simd::MaxPool<uint8_t>& lanes_of(uint8_t) { return simd::functions().max_pool_u8; }
+const simd::MaxPool<int32_t>& lanes_of(int32_t) { return simd::functions().max_pool_i32; }
 
 template <class Index>
 Kernel maximum(const Use& use, const Planes& planes) {
@@ -174,8 +159,12 @@ Kernel maximum(const Use& use, const Planes& planes) {
       for_each_plane(planes, [&](int64_t plane) {
         const int64_t at = plane * planes.x_size() * planes.lanes;
         const int64_t place = plane * planes.y_size() * planes.lanes;
-        const auto pool = planes.lanes == 1 ? maximum_plane<Index> : maximum_lanes<Index>;
-        pool(planes, x + at, y + place, indices == nullptr ? nullptr : indices + place);
+        Index* index = indices == nullptr ? nullptr : indices + place;
+        if (planes.lanes == 1) {
+          maximum_plane(planes, x + at, y + place, index);
+        } else {
+          lanes_of(Index{}).forward(planes.in_lanes(), x + at, y + place, index);
+        }
       });
     };
   });
@@ -199,89 +188,67 @@ void maximum_backward_plane(const Planes& p, const float* dy, const Index* indic
   });
 }
 
-// Every tap looks whether it was the largest, all lanes at once.
-template <class Index>
-PLIMSOLL_VECTORISED void maximum_backward_lanes(const Planes& p, const float* dy, const Index* indices, float* dx) {
-  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    Floats slopes;
-    std::memcpy(&slopes, dy + place * kChannelBlock, sizeof slopes);
-    Ints largest;
-    for (int64_t lane = 0; lane < kChannelBlock; ++lane) largest[lane] = indices[place * kChannelBlock + lane];
-    for_each_tap(p, a, b, c, [&](int64_t at, int64_t number) {
-      Floats sum;
-      std::memcpy(&sum, dx + at * kChannelBlock, sizeof sum);
-      sum += largest == static_cast<int32_t>(number) ? slopes : Floats{};
-      std::memcpy(dx + at * kChannelBlock, &sum, sizeof sum);
-    });
-  });
-}
-
 template <class Index>
 Kernel maximum_backward(const Planes& planes) {
-  const auto pool = planes.lanes == 1 ? maximum_backward_plane<Index> : maximum_backward_lanes<Index>;
-  return plain([planes, pool](const Memory& m) -> Task {
+  return plain([planes](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), indices = m.in<Index>(1), all_dx = m.out<float>()] {
       for_each_plane(planes, [&](int64_t plane) {
         float* dx = all_dx + plane * planes.x_size() * planes.lanes;
         const int64_t place = plane * planes.y_size() * planes.lanes;
         std::fill(dx, dx + planes.x_size() * planes.lanes, 0.0F);
-        pool(planes, dy + place, indices + place, dx);
+        if (planes.lanes == 1) {
+          maximum_backward_plane(planes, dy + place, indices + place, dx);
+        } else {
+          lanes_of(Index{}).backward(planes.in_lanes(), dy + place, indices + place, dx);
+        }
       });
     };
   });
 }
 
-// In vectors of all lanes, or for one channel in plain numbers.
-template <class Number>
-PLIMSOLL_VECTORISED void average_plane(const Planes& p, const float* x, float* y) {
-  constexpr auto kLanes = static_cast<int64_t>(sizeof(Number) / sizeof(float));
+void average_plane(const Planes& p, const float* x, float* y) {
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    Number sum{};
-    for_each_tap(p, a, b, c, [&](int64_t at, int64_t) {
-      Number tap;
-      std::memcpy(&tap, x + at * kLanes, sizeof tap);
-      sum += tap;
-    });
-    sum /= static_cast<float>(a.divisor * b.divisor * c.divisor);
-    std::memcpy(y + place * kLanes, &sum, sizeof sum);
+    float sum = 0;
+    for_each_tap(p, a, b, c, [&](int64_t at, int64_t) { sum += x[at]; });
+    y[place] = sum / static_cast<float>(a.divisor * b.divisor * c.divisor);
   });
 }
 
 Kernel average(const Planes& planes) {
-  const auto pool = planes.lanes == 1 ? average_plane<float> : average_plane<Floats>;
-  return plain([planes, pool](const Memory& m) -> Task {
+  return plain([planes](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), y = m.out<float>()] {
       for_each_plane(planes, [&](int64_t plane) {
-        pool(planes, x + plane * planes.x_size() * planes.lanes, y + plane * planes.y_size() * planes.lanes);
+        const float* from = x + plane * planes.x_size() * planes.lanes;
+        float* to = y + plane * planes.y_size() * planes.lanes;
+        if (planes.lanes == 1) {
+          average_plane(planes, from, to);
+        } else {
+          simd::functions().average_pool(planes.in_lanes(), from, to);
+        }
       });
     };
   });
 }
 
-template <class Number>
-PLIMSOLL_VECTORISED void average_backward_plane(const Planes& p, const float* dy, float* dx) {
-  constexpr auto kLanes = static_cast<int64_t>(sizeof(Number) / sizeof(float));
+void average_backward_plane(const Planes& p, const float* dy, float* dx) {
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    Number share;
-    std::memcpy(&share, dy + place * kLanes, sizeof share);
-    share /= static_cast<float>(a.divisor * b.divisor * c.divisor);
-    for_each_tap(p, a, b, c, [&](int64_t at, int64_t) {
-      Number sum;
-      std::memcpy(&sum, dx + at * kLanes, sizeof sum);
-      sum += share;
-      std::memcpy(dx + at * kLanes, &sum, sizeof sum);
-    });
+    const float share = dy[place] / static_cast<float>(a.divisor * b.divisor * c.divisor);
+    for_each_tap(p, a, b, c, [&](int64_t at, int64_t) { dx[at] += share; });
   });
 }
 
 Kernel average_backward(const Planes& planes) {
-  const auto pool = planes.lanes == 1 ? average_backward_plane<float> : average_backward_plane<Floats>;
-  return plain([planes, pool](const Memory& m) -> Task {
+  return plain([planes](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), all_dx = m.out<float>()] {
       for_each_plane(planes, [&](int64_t plane) {
         float* dx = all_dx + plane * planes.x_size() * planes.lanes;
         std::fill(dx, dx + planes.x_size() * planes.lanes, 0.0F);
-        pool(planes, dy + plane * planes.y_size() * planes.lanes, dx);
+        const float* from = dy + plane * planes.y_size() * planes.lanes;
+        if (planes.lanes == 1) {
+          average_backward_plane(planes, from, dx);
+        } else {
+          simd::functions().average_pool_backward(planes.in_lanes(), from, dx);
+        }
       });
     };
   });
