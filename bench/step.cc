@@ -411,7 +411,7 @@ int main(int count, char** words) {
   const Options options = parse(count, words);
   const Ceiling ceiling = measure_ceiling(options.threads);
   fmt::print(
-      "{}, {} threads, {} time: matmul {:.0f} GFLOP/s, convolution {:.0f} GFLOP/s, copy {:.1f} GB/s, op {:.2f} us\n\n",
+      "{}, {} threads, {} time: matmul {:.0f} GFLOP/s, convolution {:.0f} GFLOP/s, copy {:.1f} GB/s, op {:.3f} us\n\n",
       cpu_model(), options.threads, g_clock == CLOCK_MONOTONIC ? "wall" : "processor", ceiling.matmul / 1e9,
       ceiling.conv / 1e9, ceiling.copy / 1e9, ceiling.overhead_us);
   fmt::print("{:<9} {:>5} {:>9} {:>11} {:>7} {:>8} {:>8} {:>11} {:>11} {:>6}\n", "f32 step", "batch", "ours ms",

@@ -55,7 +55,8 @@ struct Use {
   std::vector<Tensor> outputs;  // row-major
   std::vector<bool> made;       // whether result k is to be written: not when left out, nor when it is a view
   int threads = 1;
-  int64_t spare_bytes = 0;  // of scratch that are little beside what the whole program holds anyhow
+  int64_t spare_bytes = 0;     // of scratch that are little beside what the whole program holds anyhow
+  bool least_scratch = false;  // scratch counts more than speed
 
   int arity() const { return static_cast<int>(inputs.size()); }
   const Tensor& in(int i) const { return inputs[static_cast<size_t>(i)]; }

@@ -133,6 +133,7 @@ Kernel prepare_op(const Target& target, const Blocked& blocked, size_t place) {
   const program::OpCall call(blocked.program, op);
   Use use = use_of(blocked.program, op, *call, target.threads);
   use.spare_bytes = target.spare_bytes;
+  use.least_scratch = target.options.least_scratch;
   if (writes_nothing(use)) return {};
   const KernelDef* def = target.table.find(op.def->name);
   if (def == nullptr) {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "plimsoll/kernels/device.h"
+#include "plimsoll/kernels/prepare.h"
 #include "plimsoll/program/text.h"
 #include "tests/kernels/against_reference.h"
 
@@ -104,6 +104,15 @@ TEST_F(Blocking, TakesWinogradWithinItsRounding) {
                                                 x, w, bias)),
                      {.tolerance = 1e-4});
   }
+}
+
+TEST_F(Blocking, TakesNoFasterWayThatNeedsMoreScratchWhenTold) {
+  const Program program = parse_program(
+      "input %x: f32[4,64,32,32]\ninput %w: f32[64,64,3,3]\n%y = conv(%x, %w) {padding=[1]}\noutput %y\n");
+  const auto scratch = [&](bool least) {
+    return kernels::prepare(program, {.least_scratch = least}).ops[0].kernel.scratch_bytes;
+  };
+  EXPECT_LT(scratch(true), scratch(false));
 }
 
 }  // namespace
