@@ -8,6 +8,7 @@
 // --profile lists what each kind of op took. PyTorch is bench/step_torch.py.
 #include "plimsoll/models/step.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -168,7 +169,8 @@ class Torch {
  public:
   Torch(const std::string& name, int threads, const std::string& format) {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) throw std::runtime_error("no socket for PyTorch");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      throw std::runtime_error("no socket for PyTorch");
     child_ = fork();
     if (child_ == 0) {
       dup2(ends[1], 0);
@@ -181,7 +183,7 @@ class Torch {
     }
     close(ends[1]);
     to_ = fdopen(ends[0], "w");
-    from_ = fdopen(dup(ends[0]), "r");
+    from_ = fdopen(fcntl(ends[0], F_DUPFD_CLOEXEC, 0), "r");
     char line[64] = {};
     if (std::fgets(line, sizeof line, from_) == nullptr || std::strcmp(line, "ready\n") != 0) {
       throw std::runtime_error("PyTorch did not start: is python3-torch installed?");

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <optional>
 #include <string>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/device.h"
 #include "plimsoll/models/step.h"
 
 namespace plimsoll::cli {
@@ -23,11 +25,19 @@ struct ModelOptions {
   bool json = false;
 };
 
+// At least one; that there are not too many is checked where they are used.
+inline std::string require_thread(const std::string& text) {
+  int threads = 1;
+  std::from_chars(text.data(), text.data() + text.size(), threads);
+  if (threads >= 1) return {};
+  throw ArgumentError(fmt::format("--threads is {}, expected 1 to {}", threads, kernels::thread_count({})));
+}
+
 inline void add_model_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("MODEL", options.model, "A built-in model; `plimsoll models` lists them")->required();
   verb.add_option("--batch", options.batch, "Samples in a step");
   verb.add_option("--seq", options.sequence, "Tokens in a sample");
-  verb.add_option("--threads", options.threads, "Threads to compute with; all when not given");
+  verb.add_option("--threads", options.threads, "Threads to compute with; all when not given")->check(require_thread);
   verb.add_flag("--json", options.json, "Print JSON");
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/model_options.h"
 #include "cli/session_start.h"
+#include "cli/train_budget.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/plan/estimate.h"
@@ -17,6 +18,7 @@ namespace {
 
 struct TrainOptions {
   ModelOptions step;
+  BudgetOptions budget;
   int64_t steps = 10;
   double rate = 1e-3;
   uint64_t seed = 1;
@@ -35,64 +37,166 @@ double median_seconds(const std::vector<StepRecord>& records) {
   return *middle;
 }
 
-std::vector<StepRecord> run_steps(train::Trainer& trainer, int64_t steps) {
+template <class T>
+std::vector<StepRecord> run_steps(T& trainer, int64_t steps, const std::function<std::string()>& note) {
   std::vector<StepRecord> records;
   for (int64_t i = 0; i < steps; ++i) {
+    check_signals();
     const auto start = std::chrono::steady_clock::now();
     const float loss = trainer.step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     records.push_back({loss, took.count()});
-    fmt::print(stderr, "step {:>{}}  loss {:.6f}  {:.1f} ms\n", i + 1, std::to_string(steps).size(), loss,
-               took.count() * 1e3);
+    fmt::print(stderr, "step {:>{}}  loss {:.6f}  {:.1f} ms{}\n", i + 1, std::to_string(steps).size(), loss,
+               took.count() * 1e3, note());
   }
   return records;
 }
 
-void print_json(const TrainOptions& options, const StartedSession& started, const std::vector<StepRecord>& records) {
-  nlohmann::ordered_json json = {{"model", options.step.model},
-                                 {"sizes", started.sizes},
-                                 {"optimizer", options.step.optimizer},
-                                 {"precision", options.step.precision},
-                                 {"threads", started.threads},
-                                 {"predicted_peak_bytes", started.predicted_peak_bytes},
-                                 {"arena_bytes", started.session->executor().arena_bytes()},
-                                 {"process_peak_bytes", process_peak_bytes()},
-                                 {"median_step_s", median_seconds(records)}};
+nlohmann::ordered_json head_json(const TrainOptions& options, const program::Bindings& sizes, int threads) {
+  return {{"model", options.step.model},
+          {"sizes", sizes},
+          {"optimizer", options.step.optimizer},
+          {"precision", options.step.precision},
+          {"threads", threads}};
+}
+
+void print_json(nlohmann::ordered_json json, const std::vector<StepRecord>& records) {
+  json["process_peak_bytes"] = process_peak_bytes();
+  if (const auto peak = cgroup_peak_bytes()) json["cgroup_peak_bytes"] = *peak;
+  json["median_step_s"] = median_seconds(records);
   for (const StepRecord& record : records) {
     json["steps"].push_back({{"loss", record.loss}, {"seconds", record.seconds}});
   }
   fmt::print("{}\n", json.dump(2));
 }
 
-void print_text(const TrainOptions& options, const StartedSession& started, const std::vector<StepRecord>& records) {
-  fmt::print("{}: {} steps on {} threads, {:.1f} ms a step (median)\n", options.step.model, records.size(),
-             started.threads, median_seconds(records) * 1e3);
+void print_head(const TrainOptions& options, int threads, const std::vector<StepRecord>& records) {
+  fmt::print("{}: {} steps on {} threads, {:.1f} ms a step (median)\n", options.step.model, records.size(), threads,
+             median_seconds(records) * 1e3);
   fmt::print("  loss       {:.6f} at first, {:.6f} at last\n", records.front().loss, records.back().loss);
+}
+
+// In the memory that the step takes as it is.
+void run_unplanned(const TrainOptions& options) {
+  const StartedSession started = start_session(options.step, options.seed);
+  train::Trainer trainer(started.session->executor(), {.rate = options.rate, .seed = options.seed});
+  const auto records = run_steps(trainer, options.steps, [] { return std::string(); });
+  if (options.step.json) {
+    nlohmann::ordered_json json = head_json(options, started.sizes, started.threads);
+    json["predicted_peak_bytes"] = started.predicted_peak_bytes;
+    json["arena_bytes"] = started.session->executor().arena_bytes();
+    return print_json(std::move(json), records);
+  }
+  print_head(options, started.threads, records);
   print_peaks(started);
 }
 
-void run(const TrainOptions& options) {
+std::vector<StepRecord> train_in_parts(const TrainOptions& options, const ModelForms& model, train::Fit& fit,
+                                       const std::function<std::string()>& note) {
+  train::PartsTrainer trainer(train::parts_of(*fit.session, fit.plan.sizes, model.parts().split),
+                              {.rate = options.rate, .seed = options.seed});
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  trainer.on_part = [&](int64_t done) {
+    check_signals();
+    if (terminal)
+      fmt::print(stderr, "step {}  part {} of {}{}\r", trainer.steps(), done + 1, fit.plan.sizes.size(), note());
+  };
+  return run_steps(trainer, options.steps, note);
+}
+
+std::vector<StepRecord> train_fitted(const TrainOptions& options, const ModelForms& model, train::Fit& fit,
+                                     const Budget& budget) {
+  model.start(fit.session->executor(), options.seed);
+  const auto note = [&] {
+    return fmt::format("  {} of {}", format_bytes(process_peak_bytes()), format_bytes(budget.bytes));
+  };
+  if (fit.plan.in_parts()) return train_in_parts(options, model, fit, note);
+  train::Trainer trainer(fit.session->executor(), {.rate = options.rate, .seed = options.seed});
+  return run_steps(trainer, options.steps, note);
+}
+
+nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget, int64_t unplanned_bytes) {
+  nlohmann::ordered_json json = {{"budget_bytes", budget.bytes},
+                                 {"budget_source", budget.source},
+                                 {"unplanned_bytes", unplanned_bytes},
+                                 {"overhead_bytes", fit.overhead_bytes},
+                                 {"margin_bytes", fit.margin_bytes},
+                                 {"arena_bytes", fit.plan.arena_bytes},
+                                 {"predicted_peak_bytes", fit.plan.arena_bytes + fit.overhead_bytes},
+                                 {"predicted_step_s", fit.plan.predicted_s},
+                                 {"parts", fit.plan.sizes}};
+  json["measures"] = nlohmann::ordered_json::array();
+  for (const plan::Measure& measure : fit.plan.programs.front().plan.measures) {
+    json["measures"].push_back({{"kind", measure.kind},
+                                {"what", measure.what},
+                                {"times", measure.times},
+                                {"saved_bytes", measure.saved_bytes},
+                                {"cost_s", measure.cost_s}});
+  }
+  return json;
+}
+
+void print_measured(const train::Fit& fit) {
+  print_bytes("predicted", fit.plan.arena_bytes + fit.overhead_bytes, "the arena and the overhead");
+  print_bytes("process", process_peak_bytes(), "at most");
+  if (const auto peak = cgroup_peak_bytes()) print_bytes("cgroup", *peak, "at most, with the kernel's own");
+}
+
+int run_within(const TrainOptions& options) {
+  const Budget budget = read_budget(options.budget);
+  const ModelForms model(options.step, options.budget);
+  const int64_t unplanned = plan::plan_memory(model.forms().whole()).placement.arena_bytes;
+  auto fitted = fit_within(model, options.budget, budget);
+  if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) {
+    fmt::print(stderr, "plimsoll: {}\n", refusal_text(options.step, budget, *no_fit, model.why_whole()));
+    return kFinding;
+  }
+  auto& fit = std::get<train::Fit>(fitted);
+  if (!options.step.json) print_plan(fit, budget, unplanned);
+  const auto records = train_fitted(options, model, fit, budget);
+  const int threads = fit.session->executor().threads();
+  if (options.step.json) {
+    nlohmann::ordered_json json = head_json(options, model.sizes(), threads);
+    json.update(plan_json(fit, budget, unplanned));
+    print_json(std::move(json), records);
+    return kDone;
+  }
+  print_head(options, threads, records);
+  print_measured(fit);
+  return kDone;
+}
+
+void run(const TrainOptions& options, int& status) {
   if (options.steps < 1) throw ArgumentError(fmt::format("--steps is {}, expected at least 1", options.steps));
-  const StartedSession started = start_session(options.step, options.seed);
-  train::Trainer trainer(started.session->executor(), {.rate = options.rate, .seed = options.seed});
-  const std::vector<StepRecord> records = run_steps(trainer, options.steps);
-  if (options.step.json) return print_json(options, started, records);
-  print_text(options, started, records);
+  watch_signals();
+  try {
+    if (options.budget.budget.empty()) return run_unplanned(options);
+    status = run_within(options);
+  } catch (const Interrupted& interrupted) {
+    fmt::print(stderr, "plimsoll: interrupted by signal {}\n", interrupted.signal);
+    status = 128 + interrupted.signal;
+  }
 }
 
 }  // namespace
 
-void add_train(CLI::App& app, int& /*status*/) {
-  CLI::App* verb = app.add_subcommand("train", "Train a model on made-up data, in the memory that was predicted");
-  verb->footer("Example: plimsoll train mlp --steps 20 --batch 64");
+void add_train(CLI::App& app, int& status) {
+  CLI::App* verb = app.add_subcommand("train", "Train a model on made-up data, within a budget");
+  verb->footer(
+      "Examples: plimsoll train mlp --steps 20 --batch 64\n"
+      "          plimsoll train p11 --batch 256 --budget 2GiB --steps 2");
   const auto options = std::make_shared<TrainOptions>();
   add_model_options(*verb, options->step);
   add_optimizer_option(*verb, options->step);
   verb->add_option("--precision", options->step.precision, "f32")->capture_default_str();
+  verb->add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
+  verb->add_option("--allow", options->budget.allow, "Measures that change the numbers: batch-norm-parts");
+  verb->add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
+  verb->add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   verb->add_option("--steps", options->steps, "Steps to run")->capture_default_str();
   verb->add_option("--rate", options->rate, "Learning rate")->capture_default_str();
   verb->add_option("--seed", options->seed, "Of parameters, data and dropout")->capture_default_str();
-  verb->callback([options] { run(*options); });
+  verb->callback([options, &status] { run(*options, status); });
 }
 
 }  // namespace plimsoll::cli

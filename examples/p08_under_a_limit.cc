@@ -1,52 +1,47 @@
-// Under a limit that holds [384,192] in f16 but not in f32: the f32 request fails with a report of who holds what, the
-// f16 request succeeds, and the process goes on.
+// P8: under a limit that holds [384,192] in f16 but not in f32: the f32 tensor fails with a report of who holds what,
+// the f16 tensor succeeds, and the process goes on.
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/memory/file_pages.h"
-#include "plimsoll/memory/pool.h"
-
-using namespace plimsoll;
+#include "plimsoll/run/eager/host.h"
 
 namespace {
 
-Block allocate(Pool& pool, const TensorSpec& spec, uint32_t tag) {
-  const Block block = pool.allocate({.bytes = spec.bytes(), .tag = tag, .spec = &spec, .op = "matmul"});
-  std::memset(block.data, 0, static_cast<size_t>(block.bytes));
-  fmt::print("{:<14} {:>12} allocated, {} of {} in use\n", spec.text(), format_bytes(block.bytes),
-             format_bytes(pool.stats().live_bytes), format_bytes(pool.budget().bytes));
-  return block;
+using namespace plimsoll;
+using eager::Tensor;
+
+constexpr int64_t kBudget = 512 * kKiB;
+
+Tensor make(eager::Context& context, DType dtype) {
+  const TensorSpec spec{dtype, {384, 192}};
+  Tensor tensor = context.empty(spec, "fc.out", Category::activation);
+  fmt::print("{:<14} allocated, {} of {} in use\n", spec.text(), format_bytes(context.pool().stats().live_bytes),
+             format_bytes(kBudget));
+  return tensor;
 }
 
-// Whether the request is refused, with a report that adds up.
-bool is_refused(Pool& pool, const TensorSpec& spec, uint32_t tag) {
+// Whether the tensor is refused, with a report that adds up.
+bool is_refused(eager::Context& context) {
   try {
-    pool.free(allocate(pool, spec, tag));
+    make(context, DType::f32);
     return false;
   } catch (const ResourceExhausted& error) {
     fmt::print("\n{}\n", error.what());
-    return error.report().live_bytes == pool.stats().live_bytes && error.report().requested_bytes == spec.bytes();
+    return error.report().live_bytes == context.pool().stats().live_bytes &&
+           error.report().requested_bytes == 384 * 192 * 4;
   }
 }
 
 }  // namespace
 
 int main() {
-  const Shape shape({384, 192});
-  const TensorSpec weight{DType::f32, Shape({192, 384})};
-  FilePages pages = FilePages::host(4 * kKiB);
-  trace::Recorder recorder(1000);
-  Pool pool(pages, {512 * kKiB, "this example"}, recorder);
-
-  const Block parameters = allocate(pool, weight, pool.tag(Category::parameter, "fc.weight"));
-  const uint32_t output = pool.tag(Category::activation, "fc.out");
-  if (!is_refused(pool, {DType::f32, shape}, output)) return 1;
-  const Block half = allocate(pool, {DType::f16, shape}, output);
-  pool.free(half);
-  pool.free(parameters);
-
-  pool.free(allocate(pool, {DType::f32, shape}, output));  // the process goes on, and now f32 fits too
-  return pool.stats().live_bytes == 0 ? 0 : 1;
+  eager::Host host({kBudget, "this example"});
+  eager::Context& context = host.context();
+  Tensor weight = context.parameter("fc.weight", {DType::f32, {192, 384}});
+  if (!is_refused(context)) return 1;
+  make(context, DType::f16);
+  const float sum = weight.slice(0, 0, 2).sum().item();  // what there was is as it was
+  weight = {};
+  make(context, DType::f32);  // the process goes on, and now f32 fits too
+  return sum == 0 && host.pool().stats().live_bytes == 0 ? 0 : 1;
 }

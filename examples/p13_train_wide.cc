@@ -1,27 +1,4 @@
-// P13: trains the wide convolutional net for a few steps, in an arena whose size was known before the first.
-#include <fmt/format.h>
+// P13: the wide convolutional net.
+#include "examples/train_small.h"
 
-#include "plimsoll/memory/limits.h"
-#include "plimsoll/models/step.h"
-#include "plimsoll/plan/estimate.h"
-#include "plimsoll/run/session.h"
-#include "plimsoll/train/trainer.h"
-
-using namespace plimsoll;
-
-int main() {
-  const models::Step step =
-      models::build_whole_step(models::find_model("p13"), {.sizes = {{"batch", 3}}, .size = models::Size::small});
-  const int64_t predicted = plan::estimate(kernels::prepare(step.program)).peak_bytes;
-  run::Session session(step.program, {}, machine_budget());
-  run::Executor& executor = session.executor();
-  for (size_t i = 0; i < step.inits.size(); ++i) {
-    models::draw(step.inits[i], executor.data<float>(step.program.parameters[i]), 1, i);
-  }
-  train::Trainer trainer(executor, {});
-  const float first = trainer.step();
-  float last = first;
-  for (int i = 0; i < 20; ++i) last = trainer.step();
-  fmt::print("predicted {} bytes, ran in {}; loss {:.4f} to {:.4f}\n", predicted, executor.arena_bytes(), first, last);
-  return predicted == executor.arena_bytes() && last < first ? 0 : 1;
-}
+int main() { return train_small("p13"); }

@@ -51,10 +51,10 @@ stage format check_format
 stage layers scripts/check_layers.py
 stage "paths in docs" scripts/check_paths.py
 tests release
-stage tidy scripts/tidy.sh
 stage "README commands" scripts/check_readme.py build/release/cli/plimsoll
 stage "install and find_package" scripts/check_install.sh
 tests asan
+stage tidy scripts/tidy.sh
 stage fuzz run_fuzz
 tests tsan test_base test_trace test_memory
 

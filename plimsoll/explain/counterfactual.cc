@@ -6,6 +6,7 @@
 #include <map>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/explain/causes.h"
 #include "plimsoll/explain/evidence.h"
 #include "plimsoll/explain/expandable.h"
 #include "plimsoll/memory/replay/policies.h"
@@ -25,7 +26,7 @@ class Case {
     for (const Lifetime& lifetime : timeline.lifetimes) {
       if (lifetime.begin < at_ && lifetime.bytes > 0) lifetimes_.push_back(lifetime);
     }
-    if (oom_ && oom_->requested_bytes < int64_t{1} << 50) {
+    if (oom_ && oom_->requested_bytes < kGarbage) {
       lifetimes_.push_back({oom_->requested_bytes, at_, Lifetime::kAlive, 0, oom_->stack, 0, Category::activation});
     }
   }

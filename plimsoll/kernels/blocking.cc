@@ -24,7 +24,10 @@ bool is_listed(const std::vector<int>& list, size_t place) {
 // Masks have one dimension and are in the order of the elements that they belong to.
 bool is_mask(const program::ValueInfo& value) { return value.type.dtype == DType::u8 && value.type.shape.rank() == 1; }
 
-bool has_blocks(const Shape& shape) {
+// Numbers, and indices of pools.
+bool has_blocks(const program::Type& type) {
+  if (type.dtype != DType::f32 && type.dtype != DType::u8 && type.dtype != DType::i32) return false;
+  const Shape shape = type.shape.shape();
   return shape.rank() >= 3 && shape.rank() <= 5 && shape[1] > 0 && shape[1] % kChannelBlock == 0 &&
          shape.elements() > 0;
 }
@@ -72,7 +75,7 @@ class Analysis {
       const program::ValueInfo& info = program_.values[i];
       const Value value{static_cast<int32_t>(i)};
       movable_[i] = info.storage == value && !info.view &&
-                    (is_mask(info) || (has_blocks(shape(value)) && !lies_the_same(shape(value))));
+                    (is_mask(info) || (has_blocks(info.type) && !lies_the_same(shape(value))));
     }
     for (const program::ValueInfo& info : program_.values) {
       if (info.storage != Value{static_cast<int32_t>(&info - program_.values.data())}) {
@@ -88,7 +91,7 @@ class Analysis {
     if (blocking.rule == Rule::each) return true;
     const auto allowed = [&](Value value) {
       if (is_mask(program_[value])) return true;
-      return has_blocks(shape(value)) && (!blocking.same_shape || shape(value) == shape(op.outputs[0]));
+      return has_blocks(program_[value].type) && (!blocking.same_shape || shape(value) == shape(op.outputs[0]));
     };
     return for_all_listed(op, blocking, allowed);
   }

@@ -49,19 +49,19 @@ Use use_of(const Program& program, const Op& op, const program::Call& call, int 
 }
 
 // Says of the operands and results that may be blocked whether they are.
-void mark_blocked(Use& use, const Blocked& blocked, size_t op, const Blocking& blocking) {
+void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking) {
   const auto mark = [&](std::vector<Tensor>& tensors, const std::vector<Value>& values,
                         const std::vector<int>& listed) {
     for (const int i : listed) {
-      const auto place = static_cast<size_t>(i);
-      if (place >= tensors.size() || !values[place]) continue;
-      const bool lies_so = blocked.values[static_cast<size_t>(values[place].index)];
-      const bool made_so = blocked.ops[op] && tensors[place].shape.rank() > 1 && tensors[place].is_contiguous();
-      tensors[place].blocked = lies_so || made_so;
+      const auto at = static_cast<size_t>(i);
+      if (at >= tensors.size() || !values[at]) continue;
+      Tensor& tensor = tensors[at];
+      const bool works_so = lowered.blocked_ops[place] && tensor.shape.rank() > 1 && tensor.is_contiguous();
+      tensor.blocked = works_so || lowered.blocked_values[static_cast<size_t>(values[at].index)];
     }
   };
-  mark(use.inputs, blocked.program.ops[op].inputs, blocking.inputs);
-  mark(use.outputs, blocked.program.ops[op].outputs, blocking.outputs);
+  mark(use.inputs, op.inputs, blocking.inputs);
+  mark(use.outputs, op.outputs, blocking.outputs);
 }
 
 bool writes_nothing(const Use& use) {
@@ -111,6 +111,15 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
 }
 
+const KernelDef& definition(const KernelTable& table, const Use& use, const std::string& device) {
+  const std::string& op = use.call.def.name;
+  if (const KernelDef* def = table.find(op)) return *def;
+  use.unsupported(
+      fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
+                  "(docs/kernels.md)",
+                  device, op));
+}
+
 // A tenth of all that the ops make and read.
 int64_t spare_bytes(const Program& program) {
   int64_t all = 0;
@@ -121,29 +130,20 @@ int64_t spare_bytes(const Program& program) {
   return all / 10;
 }
 
-struct Target {
-  const KernelTable& table;
-  const DeviceOptions& options;
-  int threads;
-  int64_t spare_bytes;
-};
-
-Kernel prepare_op(const Target& target, const Blocked& blocked, size_t place) {
-  const Op& op = blocked.program.ops[place];
-  const program::OpCall call(blocked.program, op);
-  Use use = use_of(blocked.program, op, *call, target.threads);
-  use.spare_bytes = target.spare_bytes;
-  use.least_scratch = target.options.least_scratch;
+// Op `place` of the program, or the same with fewer results.
+Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t place, const Op& op) {
+  const program::OpCall call(lowered.program, op);
+  Use use = use_of(lowered.program, op, *call, lowered.threads);
   if (writes_nothing(use)) return {};
-  const KernelDef* def = target.table.find(op.def->name);
-  if (def == nullptr) {
-    use.unsupported(
-        fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
-                    "(docs/kernels.md)",
-                    target.options.device, op.def->name));
-  }
-  mark_blocked(use, blocked, place, def->blocking);
-  return prepare_with_copies(*def, std::move(use));
+  const KernelDef& def = definition(table, use, lowered.device);
+  use.spare_bytes = lowered.spare_bytes;
+  use.least_scratch = lowered.least_scratch;
+  mark_blocked(use, lowered, place, op, def.blocking);
+  return prepare_with_copies(def, std::move(use));
+}
+
+LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
+  return {std::move(kernel), program::flops(program, op).constant(), program::traffic_bytes(program, op).constant()};
 }
 
 }  // namespace
@@ -154,20 +154,37 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
   return bytes;
 }
 
+Kernel prepare_use(Use use, const DeviceOptions& options) {
+  use_threads(use.threads);
+  const KernelDef& def = definition(kernels_of(options.device), use, options.device);
+  return prepare_with_copies(def, std::move(use));
+}
+
 Lowered prepare(Program program, const DeviceOptions& options) {
   program::verify_bound(program);
   const KernelTable& table = kernels_of(options.device);
-  Lowered lowered{{}, {}, thread_count(options)};
+  Lowered lowered{{}, {}, options.device, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
   Blocked blocked = block_channels(std::move(program), table);
-  const Target target{table, options, lowered.threads, spare_bytes(blocked.program)};
-  for (size_t i = 0; i < blocked.program.ops.size(); ++i) {
-    const Op& op = blocked.program.ops[i];
-    lowered.ops.push_back({prepare_op(target, blocked, i), program::flops(blocked.program, op).constant(),
-                           program::traffic_bytes(blocked.program, op).constant()});
-  }
   lowered.program = std::move(blocked.program);
+  lowered.blocked_values = std::move(blocked.values);
+  lowered.blocked_ops = std::move(blocked.ops);
+  lowered.spare_bytes = spare_bytes(lowered.program);
+  lowered.least_scratch = options.least_scratch;
+  for (size_t i = 0; i < lowered.program.ops.size(); ++i) {
+    const Op& op = lowered.program.ops[i];
+    lowered.ops.push_back(with_cost(prepare_kernel(table, lowered, i, op), lowered.program, op));
+  }
   return lowered;
+}
+
+LoweredOp prepare_again(const Lowered& lowered, size_t op, const std::vector<bool>& made) {
+  Op again = lowered.program.ops[op];
+  for (size_t k = 0; k < made.size(); ++k) {
+    if (!made[k]) again.outputs[k] = {};
+  }
+  const KernelTable& table = kernels_of(lowered.device);
+  return with_cost(prepare_kernel(table, lowered, op, again), lowered.program, again);
 }
 
 }  // namespace plimsoll::kernels

@@ -19,7 +19,14 @@ struct LoweredOp {
 struct Lowered {
   program::Program program;
   std::vector<LoweredOp> ops;  // one for each of the program's
+  std::string device = "cpu";
   int threads = 1;
+
+  // What was decided for all ops together, see blocking.h and Use.
+  std::vector<bool> blocked_values = {};
+  std::vector<bool> blocked_ops = {};
+  int64_t spare_bytes = 0;
+  bool least_scratch = false;
 
   std::vector<int64_t> scratch_bytes() const;  // of each op
 };
@@ -27,5 +34,13 @@ struct Lowered {
 // Pure: the same program and options give the same kernels. UnsupportedError names the first op that the device has no
 // kernel for, or not for these dtypes; ArgumentError a value that is not bound.
 Lowered prepare(program::Program program, const DeviceOptions& options = {});
+
+// An op of a prepared program again, with only those of its results that are `made`: plans run ops a second time for
+// some of what they made.
+LoweredOp prepare_again(const Lowered& lowered, size_t op, const std::vector<bool>& made);
+
+// One use of an op that writes something, as `prepare` does each of a program's: for ops that run one by one. The
+// kernel has no need of `use` or its call afterwards.
+Kernel prepare_use(Use use, const DeviceOptions& options);
 
 }  // namespace plimsoll::kernels

@@ -6,17 +6,35 @@
 #include "plimsoll/program/op.h"
 
 namespace plimsoll::models {
+namespace {
 
-Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
+Model build(const ModelInfo& model, const StepOptions& options) {
   if (!is_floating(options.precision)) {
     throw ArgumentError(fmt::format("the precision is {}, expected f64, f32, f16 or bf16", name(options.precision)));
   }
+  return model.build({.dtype = options.precision, .training = options.training}, options.size);
+}
+
+}  // namespace
+
+Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = bindings(model, options.sizes);
-  Model built = model.build({.dtype = options.precision, .training = options.training}, options.size);
+  Model built = build(model, options);
   Step step{{}, std::move(built.inits), std::move(built.state_inits)};
   step.program = options.training
                      ? program::bind(program::training_step(std::move(built.program), built.loss, options.train), sizes)
                      : program::bind(built.program, sizes);
+  return step;
+}
+
+PartsStep build_parts_step(const ModelInfo& model, const StepOptions& options) {
+  program::Bindings sizes = bindings(model, options.sizes);
+  sizes.erase("batch");
+  Model built = build(model, options);
+  const program::SplitOptions split_options{options.train, options.through_batch_norm};
+  PartsStep step{program::split_training_step(std::move(built.program), built.loss, split_options),
+                 std::move(built.inits), std::move(built.state_inits)};
+  step.split.part = program::bind(step.split.part, sizes);
   return step;
 }
 

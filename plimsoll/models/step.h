@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plimsoll/models/zoo/zoo.h"
-#include "plimsoll/program/train_step.h"
+#include "plimsoll/program/split_step.h"
 
 namespace plimsoll::models {
 
@@ -13,6 +13,7 @@ struct StepOptions {
   program::TrainOptions train = {};  // no meaning in inference
   program::Bindings sizes = {};      // in place of the usual ones
   Size size = Size::full;
+  bool through_batch_norm = false;  // of a step in parts
 };
 
 // A step, and how what it keeps starts.
@@ -24,6 +25,16 @@ struct Step {
 
 // ArgumentError from `bindings`, and for a precision that is not floating.
 Step build_whole_step(const ModelInfo& model, const StepOptions& options = {});
+// A training step in parts, its batch not bound, and how what it keeps starts.
+struct PartsStep {
+  program::SplitStep split;
+  std::vector<Init> inits;  // as in Step
+  std::vector<Init> state_inits;
+};
+
+// ArgumentError as above; UnsupportedError that says why when the model's batch cannot be taken in parts.
+PartsStep build_parts_step(const ModelInfo& model, const StepOptions& options);
+
 program::Program build_step(const ModelInfo& model, const StepOptions& options = {});
 
 // Arithmetic operations of the forward pass for one sample of the usual sizes.

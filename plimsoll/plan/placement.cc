@@ -1,5 +1,7 @@
 #include "plimsoll/plan/placement.h"
 
+#include <algorithm>
+
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/pack/pack.h"
@@ -35,7 +37,9 @@ Placement place(const Liveness& liveness, const PlacementOptions& options) {
       places.push_back(i);
     }
   }
-  const pack::Result packed = pack::pack(moving, {.time_limit_s = kNoTimeLimit, .node_limit = options.search_nodes});
+  pack::Options search{.time_limit_s = kNoTimeLimit, .node_limit = options.search_nodes};
+  if (options.enough_bytes) search.capacity = std::max<int64_t>(0, *options.enough_bytes - fixed);
+  const pack::Result packed = pack::pack(moving, search);
   for (size_t j = 0; j < places.size(); ++j) placement.offsets[places[j]] = fixed + packed->offsets[j];
   placement.arena_bytes = sum(fixed, packed->peak_bytes);
   placement.optimal = packed->optimal;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "plimsoll/plan/liveness.h"
@@ -13,6 +14,8 @@ struct PlacementOptions {
   int64_t alignment = 64;  // of offsets and sizes in the arena: a cache line, the widest vector
   // Nodes of the search for a smaller arena, when the quick packings are above the live peak.
   int64_t search_nodes = 2000;
+  // An arena of so many bytes will do: the search ends when one is found. The placement may still be larger.
+  std::optional<int64_t> enough_bytes = {};
 };
 
 struct Placement {

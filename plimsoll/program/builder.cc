@@ -7,16 +7,6 @@
 namespace plimsoll::program {
 namespace {
 
-void check_arity(const OpDef& def, size_t given) {
-  const auto count = static_cast<int64_t>(given);
-  if (count >= def.least_inputs && count <= def.most_inputs) return;
-  const std::string wanted = def.most_inputs == INT32_MAX ? fmt::format("at least {}", def.least_inputs)
-                             : def.least_inputs == def.most_inputs
-                                 ? fmt::format("{}", def.least_inputs)
-                                 : fmt::format("{} to {}", def.least_inputs, def.most_inputs);
-  throw ArgumentError(fmt::format("{}: takes {} operands, not {}", def.name, wanted, given));
-}
-
 void check_name(std::string_view name) {
   if (is_value_name(name)) return;
   throw ArgumentError(fmt::format("{} is not a value name: expected letters, digits and _ . / -", quote(name)));

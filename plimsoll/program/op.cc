@@ -144,6 +144,16 @@ OpDef& OpTable::get_mutable(std::string_view name) {
   return *by_name_.find(name)->second;
 }
 
+void check_arity(const OpDef& def, size_t given) {
+  const auto count = static_cast<int64_t>(given);
+  if (count >= def.least_inputs && count <= def.most_inputs) return;
+  const std::string wanted = def.most_inputs == INT32_MAX ? fmt::format("at least {}", def.least_inputs)
+                             : def.least_inputs == def.most_inputs
+                                 ? fmt::format("{}", def.least_inputs)
+                                 : fmt::format("{} to {}", def.least_inputs, def.most_inputs);
+  throw ArgumentError(fmt::format("{}: takes {} operands, not {}", def.name, wanted, given));
+}
+
 std::vector<Attribute> complete_attributes(const OpDef& def,
                                            std::span<const std::pair<std::string_view, Attribute>> given) {
   std::vector<std::optional<Attribute>> slots;

@@ -139,6 +139,9 @@ class OpTable {
 // All ops of all families, made on first use.
 const OpTable& op_table();
 
+// ArgumentError when the op does not take so many operands.
+void check_arity(const OpDef& def, size_t given);
+
 // Checks and completes attributes by the schema. ArgumentError names the op and the attribute.
 std::vector<Attribute> complete_attributes(const OpDef& def,
                                            std::span<const std::pair<std::string_view, Attribute>> given);

@@ -32,13 +32,13 @@ std::vector<int64_t> column_heights(std::span<const int64_t> heights, int column
 
 }  // namespace
 
-std::vector<std::string> plot(std::span<const int64_t> heights, int columns, int rows) {
+std::vector<std::string> plot(std::span<const int64_t> heights, int columns, int rows, int64_t top) {
   std::vector<std::string> lines(static_cast<size_t>(rows));
   if (heights.empty()) return lines;
   const std::vector<int64_t> shown = column_heights(heights, columns);
-  const auto top = static_cast<double>(std::max<int64_t>(1, *std::max_element(shown.begin(), shown.end())));
+  const auto scale = static_cast<double>(std::max(top, *std::max_element(shown.begin(), shown.end())));
   for (const int64_t height : shown) {
-    const int filled = static_cast<int>(static_cast<double>(height) / top * rows * kEighths + 0.5);
+    const int filled = static_cast<int>(static_cast<double>(height) / scale * rows * kEighths + 0.5);
     for (int row = 0; row < rows; ++row) {
       lines[static_cast<size_t>(rows - 1 - row)] += kBlocks[std::clamp(filled - row * kEighths, 0, kEighths)];
     }

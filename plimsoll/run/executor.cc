@@ -34,6 +34,11 @@ kernels::Memory Executor::memory_of(int32_t op) const {
 
 std::byte* Executor::at(Value value) const { return arena_.data() + plan_.offset_of(program(), value); }
 
+std::span<std::byte> Executor::bytes(Value value) {
+  const auto size = static_cast<size_t>(element_bytes(program()[value].type.dtype));
+  return {checked_data(value, size), static_cast<size_t>(elements(value)) * size};
+}
+
 int64_t Executor::elements(Value value) const { return program()[value].type.shape.elements().constant(); }
 
 std::byte* Executor::checked_data(Value value, size_t element_size) const {
@@ -44,6 +49,9 @@ std::byte* Executor::checked_data(Value value, size_t element_size) const {
   }
   if (info.view && info.view->strides != program::row_major(info.type.shape)) {
     throw ArgumentError(fmt::format("%{} is a view that is not contiguous", info.name));
+  }
+  if (elements(value) > 0 && plan_.storage_of(info.storage).bytes == 0) {
+    throw ArgumentError(fmt::format("%{} lies in the spill file", info.name));
   }
   return at(value);
 }

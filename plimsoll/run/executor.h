@@ -30,8 +30,10 @@ class Executor {
   void step();
 
   const program::Program& program() const { return lowered_.program; }
+  const plan::MemoryPlan& memory() const { return plan_; }
   int64_t arena_bytes() const { return plan_.placement.arena_bytes; }
   size_t tasks() const { return tasks_.size(); }
+  int threads() const { return lowered_.threads; }
 
   // The elements of an input, a parameter, state, or after a step an output: what is there when no op runs. T must be
   // the size of the value's elements, and the value contiguous; ArgumentError otherwise.
@@ -39,6 +41,8 @@ class Executor {
   std::span<T> data(program::Value value) {
     return {reinterpret_cast<T*>(checked_data(value, sizeof(T))), static_cast<size_t>(elements(value))};
   }
+  // The same as bytes.
+  std::span<std::byte> bytes(program::Value value);
 
  private:
   std::byte* at(program::Value value) const;

@@ -1,19 +1,67 @@
 #include "plimsoll/run/session.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "plimsoll/base/error.h"
+
 namespace plimsoll::run {
+namespace {
 
-Session::Session(program::Program program, const kernels::DeviceOptions& device, const Budget& budget)
-    : Session(plan(std::move(program), device), budget) {}
+using program::Value;
 
-Session::Session(Planned planned, const Budget& budget)
-    : pages_(FilePages::host(host_page_bytes(planned.plan.placement.arena_bytes))),
-      arena_(pages_, planned.plan.placement.arena_bytes, budget),
-      executor_(std::move(planned.lowered), std::move(planned.plan), arena_) {}
+std::vector<Planned> one(Planned planned) {
+  std::vector<Planned> programs;
+  programs.push_back(std::move(planned));
+  return programs;
+}
 
-Session::Planned Session::plan(program::Program program, const kernels::DeviceOptions& device) {
+int64_t largest_arena(const std::vector<Planned>& programs) {
+  int64_t bytes = 0;
+  for (const Planned& planned : programs) bytes = std::max(bytes, planned.arena_bytes());
+  return bytes;
+}
+
+// Where parameters and state lie, by name.
+std::map<std::string_view, int64_t> kept(const Planned& planned) {
+  const program::Program& program = planned.lowered.program;
+  std::map<std::string_view, int64_t> places;
+  for (const auto* list : {&program.parameters, &program.state}) {
+    for (const Value value : *list) places[program[value].name] = planned.memory.offset_of(program, value);
+  }
+  return places;
+}
+
+// State that only one of them has lies in a file.
+void require_same_places(const Planned& first, const Planned& other) {
+  const auto here = kept(first);
+  for (const auto& [name, offset] : kept(other)) {
+    const auto found = here.find(name);
+    if (found == here.end() || found->second == offset) continue;
+    throw ArgumentError(fmt::format("programs that take turns in one arena keep %{} at different places", name));
+  }
+}
+
+}  // namespace
+
+Planned plan_as_it_is(program::Program program, const kernels::DeviceOptions& device) {
   kernels::Lowered lowered = kernels::prepare(std::move(program), device);
   plan::MemoryPlan memory = plan::plan_memory(lowered);
   return {std::move(lowered), std::move(memory)};
+}
+
+Session::Session(program::Program program, const kernels::DeviceOptions& device, const Budget& budget)
+    : Session(one(plan_as_it_is(std::move(program), device)), budget) {}
+
+Session::Session(std::vector<Planned> programs, const Budget& budget)
+    : pages_(FilePages::host(host_page_bytes(largest_arena(programs)))),
+      arena_(pages_, largest_arena(programs), budget) {
+  for (size_t i = 1; i < programs.size(); ++i) require_same_places(programs[0], programs[i]);
+  for (Planned& planned : programs) {
+    executors_.emplace_back(std::move(planned.lowered), std::move(planned.memory), arena_);
+  }
 }
 
 }  // namespace plimsoll::run

@@ -1,29 +1,41 @@
-// A program ready to run in memory of its own on the host: prepared, planned, its arena taken, its kernels bound.
+// Programs ready to run in memory of their own on the host: prepared, planned, their arena taken, their kernels bound.
 #pragma once
+
+#include <deque>
 
 #include "plimsoll/memory/file_pages.h"
 #include "plimsoll/run/executor.h"
 
 namespace plimsoll::run {
 
+// A program as an executor takes it.
+struct Planned {
+  kernels::Lowered lowered;
+  plan::MemoryPlan memory;
+
+  int64_t arena_bytes() const { return memory.placement.arena_bytes; }
+};
+
+// Prepared and placed as it is. UnsupportedError from prepare.
+Planned plan_as_it_is(program::Program program, const kernels::DeviceOptions& device);
+
 class Session {
  public:
-  // UnsupportedError from prepare; ResourceExhausted, with nothing taken, when the arena is above the budget.
+  // ResourceExhausted, with nothing taken, when the arena is above the budget.
   Session(program::Program program, const kernels::DeviceOptions& device, const Budget& budget);
 
-  Executor& executor() { return executor_; }
+  // Programs that take turns in one arena, as large as the largest of them needs it. They keep the same parameters and
+  // state, at the same offsets; ArgumentError names the first that is not so.
+  Session(std::vector<Planned> programs, const Budget& budget);
+
+  Executor& executor(size_t i = 0) { return executors_[i]; }
+  size_t executors() const { return executors_.size(); }
+  int64_t arena_bytes() const { return arena_.bytes(); }
 
  private:
-  struct Planned {
-    kernels::Lowered lowered;
-    plan::MemoryPlan plan;
-  };
-  static Planned plan(program::Program program, const kernels::DeviceOptions& device);
-  Session(Planned planned, const Budget& budget);
-
   FilePages pages_;
   Arena arena_;
-  Executor executor_;
+  std::deque<Executor> executors_;
 };
 
 }  // namespace plimsoll::run

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/noise.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/random.h"
 
@@ -26,27 +27,16 @@ std::optional<int64_t> admitted(const Program& program, const Op& op, size_t ope
   return std::nullopt;
 }
 
-// Even in [-1, 1).
-float number(uint64_t seed, uint64_t stream, uint64_t index) {
-  return static_cast<float>(program::random_bits(seed, stream, index)) / 2147483648.0F - 1;
+// A stream of numbers for each input, by its name: it is the same in every form of the step.
+uint64_t stream_of(std::string_view name) {
+  uint64_t hash = 14695981039346656037U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
 }
 
-void fill(run::Executor& executor, Value input, uint64_t seed) {
-  const auto stream = static_cast<uint64_t>(input.index);
-  const program::ValueInfo& info = executor.program()[input];
-  if (info.type.dtype == DType::f32) {
-    const auto data = executor.data<float>(input);
-    for (size_t i = 0; i < data.size(); ++i) data[i] = number(seed, stream, i);
-  } else if (info.type.dtype == DType::i64) {
-    const auto range = static_cast<uint64_t>(index_range(executor.program(), input));
-    const auto data = executor.data<int64_t>(input);
-    for (size_t i = 0; i < data.size(); ++i) {
-      data[i] = static_cast<int64_t>(program::random_bits(seed, stream, i) % range);
-    }
-  } else {
-    throw UnsupportedError(
-        fmt::format("no data can be made up for %{}: it is {}, expected f32 or i64", info.name, info.type.text()));
-  }
+template <class T>
+std::span<T> as(std::span<std::byte> bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
 }  // namespace
@@ -62,8 +52,26 @@ int64_t index_range(const Program& program, Value input) {
   return range == INT64_MAX ? 2 : range;
 }
 
+void SyntheticData::read(const Program& program, Value input, int64_t first, std::span<std::byte> into) {
+  const program::ValueInfo& info = program[input];
+  const uint64_t stream = stream_of(info.name);
+  std::vector<uint32_t> keys(info.type.shape.empty() ? 1 : static_cast<size_t>(info.type.shape[0].constant()));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    keys[i] = program::random_bits(seed_, stream, static_cast<uint64_t>(first) + i);
+  }
+  if (info.type.dtype == DType::f32) {
+    kernels::fill_noise(as<float>(into), keys, threads_);
+  } else if (info.type.dtype == DType::i64) {
+    kernels::fill_noise(as<int64_t>(into), keys, index_range(program, input), threads_);
+  } else {
+    throw UnsupportedError(
+        fmt::format("no data can be made up for %{}: it is {}, expected f32 or i64", info.name, info.type.text()));
+  }
+}
+
 void fill_inputs(run::Executor& executor, uint64_t seed) {
-  for (const Value input : executor.program().inputs) fill(executor, input, seed);
+  SyntheticData data(seed, executor.threads());
+  for (const Value input : executor.program().inputs) data.read(executor.program(), input, 0, executor.bytes(input));
 }
 
 }  // namespace plimsoll::train

@@ -1,10 +1,9 @@
 // Data made up for a program, so that it can run without any: numbers around zero, and indices that are in range for
-// what they index. The same seed gives the same data.
+// what they index. The same seed gives the same data, and a sample does not depend on the batch it is in.
 #pragma once
 
-#include <cstdint>
-
 #include "plimsoll/run/executor.h"
+#include "plimsoll/train/data.h"
 
 namespace plimsoll::train {
 
@@ -12,7 +11,19 @@ namespace plimsoll::train {
 // 2 when no op says.
 int64_t index_range(const program::Program& program, program::Value input);
 
-// Fills every input of the program.
+class SyntheticData : public Data {
+ public:
+  explicit SyntheticData(uint64_t seed, int threads = 1) : seed_(seed), threads_(threads) {}
+
+  // f32 and i64; UnsupportedError for others.
+  void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) override;
+
+ private:
+  uint64_t seed_;
+  int threads_;
+};
+
+// Fills every input of the program with the first samples.
 void fill_inputs(run::Executor& executor, uint64_t seed);
 
 }  // namespace plimsoll::train

@@ -42,6 +42,18 @@ TEST(Counterfactuals, WithoutTheLeakOnlyTheLastOutputIsHeld) {
   EXPECT_EQ(needs("oom/widecnn.pickle.gz").count("without the leak: live"), 0u);
 }
 
+// Found by fuzzing: a request of 1 TiB failed, which the pool cannot hold either.
+TEST(Counterfactuals, LeaveOutAllocatorsThatCannotHoldTheHistory) {
+  for (const char* seed : {"protocol2", "protocol4", "protocol5"}) {
+    const std::string file = std::string(PLIMSOLL_SOURCE_DIR "/fuzz/corpus/torch_snapshot/") + seed;
+    const Diagnosis diagnosis = explain(read_input(file), file).diagnoses.at(0);
+    EXPECT_EQ(diagnosis.requested_bytes, kTiB) << seed;
+    for (const Counterfactual& other : diagnosis.counterfactuals) {
+      EXPECT_NE(other.name, "under Plimsoll's pool") << seed;
+    }
+  }
+}
+
 TEST(ExpandableSegments, ReserveAboutWhatPyTorchMeasured) {
   const trace::Trace trace = trace::read(kData + "traces/widecnn_b32.csv.gz");
   ExpandableSegments allocator({});

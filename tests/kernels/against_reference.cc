@@ -47,6 +47,8 @@ void load_value(run::Executor& executor, Value value, const Array<double>& array
   switch (array.dtype) {
     case DType::f32:
       return store(executor.data<float>(value), array);
+    case DType::f64:
+      return store(executor.data<double>(value), array);
     case DType::i64:
       return store(executor.data<int64_t>(value), array);
     case DType::i32:
@@ -78,6 +80,8 @@ void expect_value(run::Executor& executor, Value value, const Array<double>& exp
   switch (expected.dtype) {
     case DType::f32:
       return expect_near<float>(executor.data<float>(value), expected.reals, tolerance, name);
+    case DType::f64:
+      return expect_near<double>(executor.data<double>(value), expected.reals, tolerance, name);
     case DType::i64:
       return expect_near<int64_t>(executor.data<int64_t>(value), expected.ints, 0, name);
     case DType::i32:

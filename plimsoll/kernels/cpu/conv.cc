@@ -5,6 +5,7 @@
 
 #include "plimsoll/kernels/cpu/support/channels.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/narrow_conv.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/program/window.h"
 
@@ -141,6 +142,8 @@ Tensor part_of(Tensor tensor, int64_t batch) {
 
 Kernel conv(const Use& use) {
   require_all_f32(use);
+  const auto narrow = narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
+  if (narrow && !use.in(0).blocked && !use.out().blocked) return narrow_forward(*narrow, use);
   const Conv whole(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
   const bool biased = use.arity() > 2;
   const auto make = [&](algorithm how, int64_t batch) {
@@ -179,6 +182,8 @@ Kernel conv_backward_data(const Use& use) {
 
 Kernel conv_backward_weights(const Use& use) {
   require_all_f32(use);
+  const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
+  if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
   const Conv c(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
   const auto make = [&](algorithm how, int64_t) {
     const BackwardWeights::desc desc(how, any_desc(c.x), any_desc(c.w), any_desc(c.y), c.stride, c.dilation, c.begin,

@@ -70,10 +70,14 @@ Kernel dropout(const Use& use) {
   const double rate = use.call.real("rate");
   const Drop d{static_cast<uint64_t>(use.call.integer("stream")), static_cast<uint64_t>(use.call.integer("offset")),
                program::drop_threshold(rate), static_cast<float>(1 / (1 - rate))};
-  return plain([d, count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+  const bool in_parts = use.in(1).elements() == 2;
+  const int64_t per_sample = in_parts ? use.out().elements() / use.out().shape[0] : 0;
+  return plain([=, count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), seed = m.in<int64_t>(1), y = m.out<float>()] {
+      Drop part = d;
+      if (in_parts) part.first += static_cast<uint64_t>(seed[1] * per_sample);
       parallel(threads, count, kGrain,
-               [=](int, int64_t begin, int64_t end) { drop(d, static_cast<uint64_t>(*seed), x, y, begin, end); });
+               [=](int, int64_t begin, int64_t end) { drop(part, static_cast<uint64_t>(*seed), x, y, begin, end); });
     };
   });
 }

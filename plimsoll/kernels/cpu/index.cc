@@ -1,10 +1,8 @@
 // Rows of tables by their index.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "plimsoll/base/error.h"
+#include "plimsoll/kernels/cpu/support/indices.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/kernel.h"
 
@@ -13,35 +11,19 @@ namespace {
 
 // x[outer, size, inner] taken at `count` indices along the middle: y[outer, count, inner].
 struct Taken {
+  IndexRange range;
   int64_t outer = 1;
-  int64_t size = 0;
   int64_t inner = 1;
-  int64_t count = 0;
-  bool from_end = false;  // negative indices count from the end
-  int threads = 1;
-  std::string op;  // for messages
+  int64_t count;
+  int threads;
 
   Taken(const Use& use, const Shape& x, int axis, bool negative)
-      : size(x[axis]),
-        count(use.in(1).elements()),
-        from_end(negative),
-        threads(use.threads),
-        op(fmt::format("{} %{}", use.call.def.name, use.call.label)) {
-    if (use.in(1).dtype != DType::i64) use.unsupported("the CPU reads indices of i64");
+      : range(use, 1, x[axis], negative), count(use.in(1).elements()), threads(use.threads) {
     for (int i = 0; i < axis; ++i) outer *= x[i];
     for (int i = axis + 1; i < x.rank(); ++i) inner *= x[i];
   }
 
-  void check(const int64_t* index) const {
-    const int64_t least = from_end ? -size : 0;
-    for (int64_t i = 0; i < count; ++i) {
-      if (index[i] >= least && index[i] < size) continue;
-      throw ArgumentError(
-          fmt::format("{}: index {} at place {} is out of range, expected {} to {}", op, index[i], i, least, size - 1));
-    }
-  }
-
-  int64_t resolve(int64_t index) const { return index < 0 ? index + size : index; }
+  int64_t size() const { return range.size; }
 };
 
 Kernel gather(const Use& use, int axis, bool from_end) {
@@ -49,14 +31,14 @@ Kernel gather(const Use& use, int axis, bool from_end) {
   const int64_t bytes = taken.inner * element_bytes(use.in(0).dtype);
   return plain([=](const Memory& m) -> Task {
     return [=, x = m.in<std::byte>(0), index = m.in<int64_t>(1), y = m.out<std::byte>()] {
-      taken.check(index);
-      parallel(taken.threads, taken.outer * taken.count, kGrain * 4 / (bytes + 1) + 1,
-               [&](int, int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) {
-                   const int64_t from = row / taken.count * taken.size + taken.resolve(index[row % taken.count]);
-                   std::memcpy(y + row * bytes, x + from * bytes, static_cast<size_t>(bytes));
-                 }
-               });
+      taken.range.check(index, taken.count);
+      parallel(
+          taken.threads, taken.outer * taken.count, kGrain * 4 / (bytes + 1) + 1, [&](int, int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end; ++row) {
+              const int64_t from = row / taken.count * taken.size() + taken.range.resolve(index[row % taken.count]);
+              std::memcpy(y + row * bytes, x + from * bytes, static_cast<size_t>(bytes));
+            }
+          });
     };
   });
 }
@@ -69,13 +51,13 @@ Kernel gather_backward(const Use& use) {
   const int64_t padding = use.call.integer("padding");
   return plain([=](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), index = m.in<int64_t>(1), dx = m.out<float>()] {
-      taken.check(index);
-      parallel(taken.threads, taken.size, kGrain / (taken.inner + 1) + 1, [&](int, int64_t first, int64_t last) {
+      taken.range.check(index, taken.count);
+      parallel(taken.threads, taken.size(), kGrain / (taken.inner + 1) + 1, [&](int, int64_t first, int64_t last) {
         for (int64_t o = 0; o < taken.outer; ++o) {
-          float* table = dx + o * taken.size * taken.inner;
+          float* table = dx + o * taken.size() * taken.inner;
           std::fill(table + first * taken.inner, table + last * taken.inner, 0.0F);
           for (int64_t i = 0; i < taken.count; ++i) {
-            const int64_t row = taken.resolve(index[i]);
+            const int64_t row = taken.range.resolve(index[i]);
             if (row < first || row >= last || row == padding) continue;
             const float* from = dy + (o * taken.count + i) * taken.inner;
             for (int64_t j = 0; j < taken.inner; ++j) table[row * taken.inner + j] += from[j];

@@ -1,25 +1,10 @@
 // Sums over dimensions. The result is made row by row: along its last dimension where operands lie so, which is the
 // fast way over memory, and along the reduced ones where nothing else is left.
-#include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cpu/support/rows.h"
+#include "plimsoll/kernels/cpu/support/groups.h"
 #include "plimsoll/kernels/kernel.h"
-#include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::kernels {
 namespace {
-
-// Some dimensions of a tensor, as a tensor.
-Tensor pick(const Tensor& tensor, program::AxisSet axes, bool in_set) {
-  std::vector<int64_t> dims;
-  Tensor picked{tensor.dtype, {}, {}};
-  for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
-    if (axes.test(static_cast<size_t>(axis)) != in_set) continue;
-    picked.strides[dims.size()] = tensor.stride(axis);
-    dims.push_back(tensor.shape[axis]);
-  }
-  picked.shape = Shape(dims);
-  return picked;
-}
 
 struct Sum {
   Rows<1> kept;

@@ -17,14 +17,7 @@ namespace {
 using program::add;
 using program::Scope;
 
-struct Config {
-  int layers = 12;
-  int64_t heads = 12;
-  int64_t width = 768;
-  int64_t tokens = 30522;
-  int64_t positions = 512;
-  double dropout = 0.1;
-};
+using Config = TransformerSizes;
 
 constexpr double kEps = 1e-12;
 constexpr LinearOptions kLinear = {.init = kTransformerInit};
@@ -87,8 +80,7 @@ Model bert(const NetOptions& options, const Config& config) {
 }  // namespace
 
 Model build_bert_base(const NetOptions& options, Size size) {
-  if (size == Size::full) return bert(options, {});
-  return bert(options, {.layers = 2, .heads = 2, .width = 6, .tokens = 11, .positions = 9});
+  return bert(options, size == Size::full ? Config{.tokens = 30522, .positions = 512} : kSmallTransformer);
 }
 
 }  // namespace plimsoll::models

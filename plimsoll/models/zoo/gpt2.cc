@@ -18,16 +18,7 @@ namespace {
 using program::add;
 using program::Scope;
 
-struct Config {
-  int layers = 12;
-  int64_t heads = 12;
-  int64_t width = 768;
-  int64_t tokens = 50257;
-  int64_t positions = 1024;
-  double dropout = 0.1;
-};
-
-constexpr Config kSmall = {.layers = 2, .heads = 2, .width = 6, .tokens = 11, .positions = 9};
+using Config = TransformerSizes;
 
 Value attention(Net& net, Value x, const Config& config, const LinearOptions& into_stream) {
   const Scope scope(net.b, "attn");
@@ -64,28 +55,21 @@ Model gpt2(const NetOptions& options, const Config& config) {
   return classify(std::move(net), logits);
 }
 
-Model sized(const NetOptions& options, Size size, const Config& full) {
-  return gpt2(options, size == Size::full ? full : kSmall);
+Model sized(const NetOptions& options, Size size, int layers, int64_t heads, int64_t width) {
+  const Config full = {.tokens = 50257, .positions = 1024, .layers = layers, .heads = heads, .width = width};
+  return gpt2(options, size == Size::full ? full : kSmallTransformer);
 }
 
 }  // namespace
 
-Model build_gpt2_nano(const NetOptions& options, Size size) {
-  return sized(options, size, {.layers = 3, .heads = 3, .width = 48});
-}
+Model build_gpt2_nano(const NetOptions& options, Size size) { return sized(options, size, 3, 3, 48); }
 
-Model build_gpt2(const NetOptions& options, Size size) { return sized(options, size, {}); }
+Model build_gpt2(const NetOptions& options, Size size) { return sized(options, size, 12, 12, 768); }
 
-Model build_gpt2_medium(const NetOptions& options, Size size) {
-  return sized(options, size, {.layers = 24, .heads = 16, .width = 1024});
-}
+Model build_gpt2_medium(const NetOptions& options, Size size) { return sized(options, size, 24, 16, 1024); }
 
-Model build_gpt2_large(const NetOptions& options, Size size) {
-  return sized(options, size, {.layers = 36, .heads = 20, .width = 1280});
-}
+Model build_gpt2_large(const NetOptions& options, Size size) { return sized(options, size, 36, 20, 1280); }
 
-Model build_gpt2_xl(const NetOptions& options, Size size) {
-  return sized(options, size, {.layers = 48, .heads = 25, .width = 1600});
-}
+Model build_gpt2_xl(const NetOptions& options, Size size) { return sized(options, size, 48, 25, 1600); }
 
 }  // namespace plimsoll::models

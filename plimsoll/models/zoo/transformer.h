@@ -5,6 +5,20 @@
 
 namespace plimsoll::models {
 
+// The sizes that BERT-base and the smallest GPT-2 share, but for their vocabularies.
+struct TransformerSizes {
+  int64_t tokens = 0;
+  int64_t positions = 0;
+  int layers = 12;
+  int64_t heads = 12;
+  int64_t width = 768;
+  double dropout = 0.1;
+};
+
+// A model of them that tests can afford.
+inline constexpr TransformerSizes kSmallTransformer = {
+    .tokens = 11, .positions = 9, .layers = 2, .heads = 2, .width = 6};
+
 struct Heads {
   int64_t count = 1;
   bool causal = false;

@@ -9,7 +9,9 @@ namespace {
 
 std::vector<Type> infer_dropout(const Call& call) {
   call.require_floating(0);
-  call.require(call.input(1) == Type{DType::i64, {}}, "seed must be i64[]");
+  const Type& seed = call.input(1);
+  call.require(seed.dtype == DType::i64 && (seed.shape.empty() || (seed.shape == Dims{2} && call.shape(0).rank() > 0)),
+               "seed must be i64[], or i64[2] for a part of a batch");
   const double rate = call.real("rate");
   if (!(rate >= 0 && rate <= 1)) call.reject(fmt::format("rate is {}, expected 0 to 1", rate));
   return {call.input(0)};

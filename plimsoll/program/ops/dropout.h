@@ -15,8 +15,9 @@ struct DropoutOptions {
   Dim offset = 0;
 };
 
-// Elements of x, each dropped (zero) or kept and divided by 1 - rate. `seed` is an i64[] that differs in every step.
-// The gradient is the same op on dy.
+// Elements of x, each dropped (zero) or kept and divided by 1 - rate. `seed` is an i64[] that differs in every step, or
+// an i64[2]: the seed, and how many samples (lines along dimension 0) of the batch come before x, so that parts that
+// are taken one after the other drop what the whole would. The gradient is the same op on dy.
 Value dropout(Builder& b, Value x, Value seed, const DropoutOptions& options = {});
 
 }  // namespace plimsoll::program

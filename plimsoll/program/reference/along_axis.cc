@@ -31,13 +31,23 @@ std::vector<size_t> ranked(const Numbers& x, const Line& line, bool largest) {
   return order;
 }
 
+// The place along the line of the first element that none is better than; NaN is better than all.
+template <class Numbers>
+int64_t best_place(const Numbers& x, const Line& line, bool largest) {
+  size_t best = 0;
+  for (size_t i = 1; i < line.size(); ++i) {
+    const auto a = x[line[i]];
+    const auto b = x[line[best]];
+    if ((largest ? a > b : a < b) || (a != a && b == b)) best = i;
+  }
+  return static_cast<int64_t>(best);
+}
+
 template <class T>
 void arg(Run<T>& run, bool largest) {
   on_numbers(run.in(0), [&](auto of) {
     const auto all = lines(run, run.shape(0));
-    for (size_t i = 0; i < all.size(); ++i) {
-      run.out().ints[i] = static_cast<int64_t>(ranked(of(run.in(0)), all[i], largest)[0]);
-    }
+    for (size_t i = 0; i < all.size(); ++i) run.out().ints[i] = best_place(of(run.in(0)), all[i], largest);
   });
 }
 

@@ -1,0 +1,36 @@
+// Plans from strangers: read, or an InputError; what reads is judged by the oracle and never runs unchecked.
+#include "plimsoll/plan/plan_json.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/plan/oracle.h"
+#include "plimsoll/program/text.h"
+
+namespace {
+
+const plimsoll::kernels::Lowered& lowered() {
+  static const auto made = plimsoll::kernels::prepare(
+      plimsoll::program::parse_program("input %x: f32[64]\n%a = exp(%x)\n%b = neg(%a)\n%c = mul(%a, %b)\noutput %c\n"),
+      {.threads = 1});
+  return made;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace plimsoll;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    plan::read_setting(text, "fuzz");
+    const plan::Plan read = plan::read_plan(text, "fuzz", lowered().program);
+    if (plan::find_fault(read, lowered())) return 0;
+    plan::apply(read, lowered());
+    const std::string written = plan::write_plan(read, {}, lowered().program);
+    if (plan::read_plan(written, "back", lowered().program) != read) abort();
+  } catch (const InputError&) {
+  }
+  return 0;
+}

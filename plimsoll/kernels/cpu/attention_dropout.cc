@@ -1,0 +1,210 @@
+// Attention whose weights are dropped, query by query: a thread's scratch is one line of scores. The draws are those of
+// the dropout op on the matrix of weights, drawn again in the backward pass.
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/kernel.h"
+#include "plimsoll/program/random.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+// Operands lie in row-major order: q [heads, queries, dim], k [heads, keys, dim], v [heads, keys, width], where `heads`
+// is those of all samples.
+struct Attention {
+  int64_t batch, heads_each, queries, keys, dim, width;
+  float scale;
+  bool causal;
+  bool masked = false, boolean_mask = false;
+  std::array<int64_t, 4> mask_strides{};
+  uint64_t stream, offset, threshold;
+  float kept_scale;
+  int threads;
+
+  // q, k, v stand from `first` on, the seed at `tail`, the mask, if any, after it.
+  Attention(const Use& use, int first, int tail)
+      : batch(use.in(first).shape[0]),
+        heads_each(use.in(first).shape[1]),
+        queries(use.in(first).shape[2]),
+        keys(use.in(first + 1).shape[2]),
+        dim(use.in(first).shape[3]),
+        width(use.in(first + 2).shape[3]),
+        causal(use.call.flag("causal")),
+        stream(static_cast<uint64_t>(use.call.integer("stream"))),
+        offset(static_cast<uint64_t>(use.call.integer("offset"))),
+        threshold(program::drop_threshold(use.call.real("rate"))),
+        kept_scale(static_cast<float>(1 / (1 - use.call.real("rate")))),
+        threads(use.threads) {
+    use.require_f32(first);
+    const double given = use.call.real("scale");
+    scale = static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(dim)));
+    if (tail + 1 < use.arity()) set_mask(use.in(tail + 1));
+  }
+
+  int64_t heads() const { return batch * heads_each; }
+  int64_t grain() const { return kGrain / (keys * (dim + width) + 1) + 1; }
+  int64_t line_bytes() const { return align_up(keys * 4, kAlignment); }
+  int64_t mask_at(int64_t head, int64_t query, int64_t key) const {
+    const auto& s = mask_strides;
+    return head / heads_each * s[0] + head % heads_each * s[1] + query * s[2] + key * s[3];
+  }
+  // What dropout multiplies a weight with.
+  float kept(uint64_t seed, int64_t head, int64_t query, int64_t key) const {
+    const auto place = static_cast<uint64_t>((head * queries + query) * keys + key);
+    return program::random_bits(seed, stream, offset + place) < threshold ? 0 : kept_scale;
+  }
+
+ private:
+  void set_mask(const Tensor& tensor) {
+    masked = true;
+    boolean_mask = tensor.dtype == DType::boolean;
+    for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
+      const auto place = static_cast<size_t>(axis + 4 - tensor.shape.rank());
+      mask_strides[place] = tensor.shape[axis] == 1 ? 0 : tensor.stride(axis);
+    }
+  }
+};
+
+struct Pointers {
+  const float* q;
+  const float* k;
+  const float* v;
+  const std::byte* mask;  // nullptr: none
+  uint64_t seed;
+};
+
+float dot(const float* a, const float* b, int64_t count) {
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void add_scaled(float* y, const float* x, float factor, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] += factor * x[i];
+}
+
+float score(const Attention& a, const Pointers& p, int64_t head, int64_t query, int64_t key) {
+  if (a.causal && key > query) return kNone;
+  const float product =
+      a.scale * dot(p.q + (head * a.queries + query) * a.dim, p.k + (head * a.keys + key) * a.dim, a.dim);
+  if (p.mask == nullptr) return product;
+  const int64_t at = a.mask_at(head, query, key);
+  if (!a.boolean_mask) return product + reinterpret_cast<const float*>(p.mask)[at];
+  return p.mask[at] == std::byte{0} ? kNone : product;
+}
+
+// The scores of a query as weights that sum to 1; the logarithm of their sum. All zero for one that sees no key.
+float weights_of(const Attention& a, const Pointers& p, int64_t head, int64_t query, float* line) {
+  float most = kNone;
+  for (int64_t j = 0; j < a.keys; ++j) {
+    line[j] = score(a, p, head, query, j);
+    most = line[j] > most ? line[j] : most;
+  }
+  float sum = 0;
+  for (int64_t j = 0; j < a.keys; ++j) {
+    line[j] = most == kNone ? 0 : std::exp(line[j] - most);
+    sum += line[j];
+  }
+  for (int64_t j = 0; j < a.keys && sum > 0; ++j) line[j] /= sum;
+  return most == kNone ? kNone : most + std::log(sum);
+}
+
+Kernel forward(const Use& use) {
+  const Attention a(use, 0, 3);
+  const auto bind = [a, wants = use.wants(1)](const Memory& m) -> Task {
+    return [=, y = m.out<float>(), lse = wants ? m.out<float>(1) : nullptr] {
+      const Pointers p{m.in<float>(0), m.in<float>(1), m.in<float>(2), a.masked ? m.in<std::byte>(4) : nullptr,
+                       static_cast<uint64_t>(*m.in<int64_t>(3))};
+      parallel(a.threads, a.heads() * a.queries, a.grain(), [&](int part, int64_t begin, int64_t end) {
+        auto* line = m.scratch_at<float>(part * a.line_bytes());
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t head = row / a.queries;
+          const int64_t query = row % a.queries;
+          const float sum = weights_of(a, p, head, query, line);
+          if (lse != nullptr) lse[row] = sum;
+          float* to = y + row * a.width;
+          for (int64_t d = 0; d < a.width; ++d) to[d] = 0;
+          for (int64_t j = 0; j < a.keys; ++j) {
+            add_scaled(to, p.v + (head * a.keys + j) * a.width, line[j] * a.kept(p.seed, head, query, j), a.width);
+          }
+        }
+      });
+    };
+  };
+  return {a.threads * a.line_bytes(), bind};
+}
+
+struct Slopes {
+  const float* dy;
+  const float* y;
+  const float* lse;
+  float* dq;
+  float* dk;
+  float* dv;
+  float* dmask;  // nullptr: not asked for
+};
+
+// With P the weights, D the draws and S the scores: dV = (P D)' dY, dP = D (dY V'), dS = P (dP - sum(dY Y)),
+// dQ = scale dS K, dK = scale dS' Q.
+void query_gradient(const Attention& a, const Pointers& p, const Slopes& s, int64_t head, int64_t query) {
+  const int64_t row = head * a.queries + query;
+  if (s.lse[row] == kNone) return;
+  const float* dy = s.dy + row * a.width;
+  const float through_sum = dot(dy, s.y + row * a.width, a.width);
+  for (int64_t j = 0; j < a.keys; ++j) {
+    const float weight = std::exp(score(a, p, head, query, j) - s.lse[row]);
+    if (weight == 0) continue;
+    const int64_t key = head * a.keys + j;
+    const float kept = a.kept(p.seed, head, query, j);
+    const float dweight = kept * dot(dy, p.v + key * a.width, a.width);
+    const float dscore = weight * (dweight - through_sum);
+    add_scaled(s.dv + key * a.width, dy, weight * kept, a.width);
+    add_scaled(s.dq + row * a.dim, p.k + key * a.dim, a.scale * dscore, a.dim);
+    add_scaled(s.dk + key * a.dim, p.q + row * a.dim, a.scale * dscore, a.dim);
+    if (s.dmask != nullptr) s.dmask[a.mask_at(head, query, j)] += dscore;
+  }
+}
+
+// Heads share no results but the mask's, whose gradient is made on one thread.
+Kernel backward(const Use& use) {
+  const Attention a(use, 1, 6);
+  const bool adds_mask = use.wants(3) && a.masked && !a.boolean_mask;
+  std::array<int64_t, 4> sizes{};
+  for (int k = 0; k < 4; ++k) sizes[static_cast<size_t>(k)] = use.wants(k) ? use.out(k).elements() : 0;
+  return plain([=](const Memory& m) -> Task {
+    return [=] {
+      const Pointers p{m.in<float>(1), m.in<float>(2), m.in<float>(3), a.masked ? m.in<std::byte>(7) : nullptr,
+                       static_cast<uint64_t>(*m.in<int64_t>(6))};
+      const Slopes s{m.in<float>(0),
+                     m.in<float>(4),
+                     m.in<float>(5),
+                     m.out<float>(0),
+                     m.out<float>(1),
+                     m.out<float>(2),
+                     adds_mask ? m.out<float>(3) : nullptr};
+      for (int k = 0; k < 4; ++k) {
+        for (int64_t i = 0; i < sizes[static_cast<size_t>(k)]; ++i) m.out<float>(k)[i] = 0;
+      }
+      const int threads = adds_mask ? 1 : a.threads;
+      parallel(threads, a.heads(), a.grain() / (a.queries + 1) + 1, [&](int, int64_t begin, int64_t end) {
+        for (int64_t head = begin; head < end; ++head) {
+          for (int64_t query = 0; query < a.queries; ++query) query_gradient(a, p, s, head, query);
+        }
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void register_attention_dropout_cpu(KernelTable& table) {
+  table.add("attention_dropout", {forward});
+  table.add("attention_dropout_backward", {backward});
+}
+
+}  // namespace plimsoll::kernels

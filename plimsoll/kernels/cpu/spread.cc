@@ -1,0 +1,211 @@
+// Reductions other than sums: extremes, products, norms and variances, with their gradients. Sums are kept in f64.
+#include <algorithm>
+#include <cmath>
+
+#include "plimsoll/kernels/cpu/support/dispatch.h"
+#include "plimsoll/kernels/cpu/support/groups.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+Groups groups_of(const Use& use, const Tensor& tensor) {
+  return {tensor, program::reduced_axes(use.call, tensor.shape.rank())};
+}
+
+// Calls f(group) for all groups.
+template <class F>
+void for_each_group(int threads, const Groups& groups, const F& f) {
+  parallel(threads, groups.count(), groups.grain(), [&](int, int64_t begin, int64_t end) {
+    for (int64_t group = begin; group < end; ++group) f(group);
+  });
+}
+
+// y = f(groups, the first element of a group)
+template <class T, class F>
+Kernel reduction(const Use& use, F f) {
+  return plain([groups = groups_of(use, use.in(0)), threads = use.threads, f](const Memory& m) -> Task {
+    return [=, x = m.in<T>(0), y = m.out<T>()] {
+      for_each_group(threads, groups, [&](int64_t group) { y[group] = f(groups, x + groups.start(group)); });
+    };
+  });
+}
+
+// dx from dy, x and perhaps y: f(groups, dy, y, x, dx), of one group each. x and dx lie in row-major order and may be
+// the same.
+template <class T, class F>
+Kernel reduction_backward(const Use& use, F f) {
+  return plain([groups = groups_of(use, use.in(1)), threads = use.threads, f](const Memory& m) -> Task {
+    return [=, dy = m.in<T>(0), x = m.in<T>(1), y = m.in<T>(2), dx = m.out<T>()] {
+      for_each_group(threads, groups, [&](int64_t group) {
+        const int64_t at = groups.start(group);
+        f(groups, dy[group], y == nullptr ? T{} : y[group], x + at, dx + at);
+      });
+    };
+  });
+}
+
+// ---- extremes ----
+
+template <class T>
+bool is_nan(T x) {
+  return x != x;
+}
+
+// The first element that no other is better than; NaN is better than all.
+template <class T, class F>
+Kernel extreme_of(const Use& use, F better) {
+  return plain([groups = groups_of(use, use.in(0)), threads = use.threads, better,
+                wants = use.wants(1)](const Memory& m) -> Task {
+    return [=, x = m.in<T>(0), y = m.out<T>(), index = wants ? m.out<int32_t>(1) : nullptr] {
+      for_each_group(threads, groups, [&](int64_t group) {
+        const T* first = x + groups.start(group);
+        T best = *first;
+        int32_t place = 0;
+        int32_t next = 0;
+        groups.for_each_term([&](int64_t at) {
+          if (better(first[at], best) || (is_nan(first[at]) && !is_nan(best))) {
+            best = first[at];
+            place = next;
+          }
+          ++next;
+        });
+        y[group] = best;
+        if (index != nullptr) index[group] = place;
+      });
+    };
+  });
+}
+
+template <class F>
+void extreme(KernelTable& table, const char* op, F better) {
+  table.add(op, {[better](const Use& use) {
+                   return for_number(use, use.in(0).dtype,
+                                     [&](auto zero) { return extreme_of<decltype(zero)>(use, better); });
+                 },
+                 any_layout});
+}
+
+Kernel extreme_backward(const Use& use) {
+  return for_real(use, use.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return plain([groups = groups_of(use, use.out()), count = use.out().elements()](const Memory& m) -> Task {
+      return [=, dy = m.in<T>(0), index = m.in<int32_t>(1), dx = m.out<T>()] {
+        std::fill(dx, dx + count, T{});
+        for (int64_t group = 0; group < groups.count(); ++group) {
+          dx[groups.start(group) + groups.term(index[group])] = dy[group];
+        }
+      };
+    });
+  });
+}
+
+// ---- products, norms, variances ----
+
+template <class T>
+T product(const Groups& groups, const T* x) {
+  T product = 1;
+  groups.for_each_term([&](int64_t at) { product = static_cast<T>(product * x[at]); });
+  return product;
+}
+
+// The product of all others: of those before, then of those after. A zero among them is no special case.
+template <class T>
+void product_backward(const Groups& groups, T dy, T /*y*/, const T* x, T* dx) {
+  T before = 1;
+  groups.for_each_term([&](int64_t at) {
+    dx[at] = before;
+    before *= x[at];
+  });
+  T after = dy;
+  groups.for_each_term_backwards([&](int64_t at) {
+    dx[at] *= after;
+    after *= x[at];
+  });
+}
+
+template <class T>
+T norm(const Groups& groups, const T* x) {
+  double sum = 0;
+  groups.for_each_term([&](int64_t at) { sum += static_cast<double>(x[at]) * static_cast<double>(x[at]); });
+  return static_cast<T>(std::sqrt(sum));
+}
+
+// Zero where the norm is: the corner has no slope.
+template <class T>
+void norm_backward(const Groups& groups, T dy, T y, const T* x, T* dx) {
+  groups.for_each_term([&](int64_t at) { dx[at] = y == 0 ? 0 : dy * x[at] / y; });
+}
+
+template <class T>
+double mean(const Groups& groups, const T* x) {
+  double sum = 0;
+  groups.for_each_term([&](int64_t at) { sum += static_cast<double>(x[at]); });
+  return sum / static_cast<double>(groups.terms());
+}
+
+template <class T>
+T variance(const Groups& groups, const T* x, int64_t correction) {
+  const double centre = mean(groups, x);
+  double sum = 0;
+  groups.for_each_term([&](int64_t at) {
+    const double distance = static_cast<double>(x[at]) - centre;
+    sum += distance * distance;
+  });
+  return static_cast<T>(sum / static_cast<double>(groups.terms() - correction));
+}
+
+template <class T>
+void variance_backward(const Groups& groups, T dy, const T* x, T* dx, int64_t correction) {
+  const double centre = mean(groups, x);
+  const double scale = 2 * static_cast<double>(dy) / static_cast<double>(groups.terms() - correction);
+  groups.for_each_term([&](int64_t at) { dx[at] = static_cast<T>(scale * (static_cast<double>(x[at]) - centre)); });
+}
+
+Kernel var(const Use& use) {
+  const int64_t correction = use.call.integer("correction");
+  return for_real(use, use.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return reduction<T>(use, [=](const Groups& groups, const T* x) { return variance(groups, x, correction); });
+  });
+}
+
+Kernel var_backward(const Use& use) {
+  const int64_t correction = use.call.integer("correction");
+  return for_real(use, use.in(0).dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return reduction_backward<T>(use, [=](const Groups& groups, T dy, T, const T* x, T* dx) {
+      variance_backward(groups, dy, x, dx, correction);
+    });
+  });
+}
+
+}  // namespace
+
+void register_spread_cpu(KernelTable& table) {
+  extreme(table, "max", [](auto a, auto b) { return a > b; });
+  extreme(table, "min", [](auto a, auto b) { return a < b; });
+  table.add("extreme_backward", {extreme_backward});
+  table.add("prod", {[](const Use& use) {
+                       return for_number(use, use.in(0).dtype,
+                                         [&](auto z) { return reduction<decltype(z)>(use, product<decltype(z)>); });
+                     },
+                     any_layout});
+  table.add("prod_backward", {[](const Use& use) {
+              return for_real(use, use.in(0).dtype, [&](auto z) {
+                return reduction_backward<decltype(z)>(use, product_backward<decltype(z)>);
+              });
+            }});
+  table.add("norm2", {[](const Use& use) {
+                        return for_real(use, use.in(0).dtype,
+                                        [&](auto z) { return reduction<decltype(z)>(use, norm<decltype(z)>); });
+                      },
+                      any_layout});
+  table.add("norm2_backward", {[](const Use& use) {
+              return for_real(use, use.in(0).dtype,
+                              [&](auto z) { return reduction_backward<decltype(z)>(use, norm_backward<decltype(z)>); });
+            }});
+  table.add("var", {var, any_layout});
+  table.add("var_backward", {var_backward});
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,84 @@
+#include "plimsoll/plan/bounds.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace plimsoll::plan {
+namespace {
+
+size_t at(int32_t place) { return static_cast<size_t>(place); }
+
+bool must_stay(const StepGraph& graph, const GraphStorage& storage, int32_t next_event) {
+  const GraphNode& maker = graph.nodes[at(storage.maker)];
+  return !storage.droppable || maker.repeatable_until < next_event;
+}
+
+// Calls `visit(storage, node, stays)` for every storage that is wanted before and after a node which does not touch it.
+template <class Visit>
+void for_each_bystander(const StepGraph& graph, const Visit& visit) {
+  const auto nodes = static_cast<int32_t>(graph.nodes.size());
+  for (const GraphStorage& storage : graph.storages) {
+    for (size_t i = 0; i < storage.events.size(); ++i) {
+      const bool is_last = i + 1 == storage.events.size();
+      if (is_last && !storage.kept) break;
+      const int32_t end = is_last ? nodes : storage.events[i + 1];
+      const bool stays = must_stay(graph, storage, end);
+      for (int32_t node = storage.events[i] + 1; node < end; ++node) visit(storage, node, stays);
+    }
+  }
+}
+
+// What can be given up around one node: results of one op, which its time brings back together.
+struct Item {
+  int32_t maker = 0;
+  int64_t bytes = 0;
+};
+
+// The least time that frees so many bytes, were ops divisible.
+double cheapest_seconds(const StepGraph& graph, std::vector<Item>& items, int64_t over_bytes) {
+  const auto price = [&](const Item& item) {
+    return graph.nodes[at(item.maker)].seconds / static_cast<double>(item.bytes);
+  };
+  std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) { return price(a) < price(b); });
+  double seconds = 0;
+  for (const Item& item : items) {
+    if (over_bytes <= 0) break;
+    const double part = std::min(1.0, static_cast<double>(over_bytes) / static_cast<double>(item.bytes));
+    seconds += part * graph.nodes[at(item.maker)].seconds;
+    over_bytes -= item.bytes;
+  }
+  return seconds;
+}
+
+}  // namespace
+
+MemoryBound least_bytes(const StepGraph& graph) {
+  std::vector<int64_t> bytes(graph.nodes.size(), graph.resident_bytes);
+  for (size_t node = 0; node < bytes.size(); ++node) bytes[node] += graph.working_bytes(static_cast<int32_t>(node));
+  for_each_bystander(graph, [&](const GraphStorage& storage, int32_t node, bool stays) {
+    if (stays) bytes[at(node)] += storage.bytes;
+  });
+  if (bytes.empty()) return {graph.resident_bytes, 0};
+  const auto most = std::max_element(bytes.begin(), bytes.end());
+  return {*most, static_cast<int32_t>(most - bytes.begin())};
+}
+
+double least_seconds(const StepGraph& graph, int64_t limit_bytes) {
+  std::vector<int64_t> over(graph.nodes.size(), graph.resident_bytes - limit_bytes);
+  std::vector<std::vector<Item>> items(graph.nodes.size());
+  for (size_t node = 0; node < over.size(); ++node) over[node] += graph.working_bytes(static_cast<int32_t>(node));
+  for_each_bystander(graph, [&](const GraphStorage& storage, int32_t node, bool stays) {
+    over[at(node)] += storage.bytes;
+    if (stays) return;
+    std::vector<Item>& there = items[at(node)];
+    if (there.empty() || there.back().maker != storage.maker) there.push_back({storage.maker, 0});
+    there.back().bytes += storage.bytes;
+  });
+  double most = 0;
+  for (size_t node = 0; node < over.size(); ++node) {
+    if (over[node] > 0) most = std::max(most, cheapest_seconds(graph, items[node], over[node]));
+  }
+  return graph.seconds() + most;
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,35 @@
+// The largest batch that fits a budget, found on paper: nothing is run, nothing fails.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "plimsoll/plan/plan.h"
+
+namespace plimsoll::plan {
+
+// The step of a batch of so many samples. May be asked for any size up to the limit.
+using StepOfBatch = std::function<kernels::Lowered(int64_t batch)>;
+// Seconds of each of its ops.
+using CostsOf = std::function<std::vector<double>(const kernels::Lowered&)>;
+
+struct PlannedBatch {
+  int64_t batch = 0;
+  int64_t arena_bytes = 0;
+  double predicted_s = 0;
+
+  double seconds_per_sample() const { return predicted_s / static_cast<double>(batch); }
+};
+
+struct LargestBatch {
+  PlannedBatch largest;
+  PlannedBatch fastest;                 // for each sample, of those in `looked_at`
+  std::vector<PlannedBatch> looked_at;  // that fit, by size
+};
+
+// Larger batches are taken to need more memory. Nothing when not even one sample fits.
+std::optional<LargestBatch> find_largest_batch(const StepOfBatch& step_of, const CostsOf& costs_of,
+                                               const PlanOptions& options, int64_t most);
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,260 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+#include "plimsoll/plan/bounds.h"
+#include "plimsoll/plan/cost.h"
+#include "plimsoll/plan/plan.h"
+#include "plimsoll/plan/rewrite.h"
+#include "plimsoll/plan/search.h"
+
+namespace plimsoll::plan {
+namespace {
+
+using kernels::Lowered;
+using program::Op;
+using program::Program;
+using program::Value;
+
+constexpr int64_t kWorkPerNode = 8000;  // beyond which the search of small programs finds nothing more
+constexpr int kPackingTries = 6;        // tighter limits on live bytes, when a schedule does not pack
+constexpr int kNarrowings = 9;          // of the range in which the smallest budget lies
+constexpr size_t kNamedTensors = 5;     // in a refusal
+
+size_t at(int32_t place) { return static_cast<size_t>(place); }
+
+std::string text_of(const Program& program, const Op& op) {
+  return fmt::format("{} %{}", op.def->name, program[op.outputs[0]].name);
+}
+
+std::vector<Step> steps_of(const StepGraph& graph, const Schedule& schedule) {
+  std::vector<Step> steps;
+  for (const ScheduledStep& step : schedule.steps) {
+    steps.push_back({step.again ? StepKind::recompute : StepKind::run, graph.nodes[at(step.node)].op, {}, 0});
+  }
+  for (const Instance& instance : schedule.instances) {
+    steps[at(instance.first)].writes.push_back({graph.storages[at(instance.storage)].owner, 0});
+  }
+  return steps;
+}
+
+std::vector<Placed> place_resident(const Program& program, const MemoryPlan& memory) {
+  std::vector<Placed> resident;
+  for (const auto* list : {&program.inputs, &program.parameters, &program.state}) {
+    for (const Value value : *list) resident.push_back({value, memory.offset_of(program, value)});
+  }
+  return resident;
+}
+
+// One call of make_plan.
+class Planner {
+ public:
+  Planner(const Lowered& lowered, const PlanOptions& options)
+      : lowered_(lowered),
+        options_(options),
+        graph_(make_step_graph(lowered, seconds())),
+        search_(graph_, Search::Clock::now() + std::chrono::duration_cast<Search::Clock::duration>(
+                                                   std::chrono::duration<double>(options.time_limit_s))) {}
+
+  std::variant<Plan, Refusal> plan() {
+    Plan unplanned = placed(hold_all(graph_), INT64_MAX);
+    unplanned_ = {unplanned.arena_bytes, unplanned.predicted_s};
+    if (unplanned.arena_bytes <= options_.budget_bytes) return finish(std::move(unplanned));
+    if (!options_.recompute) return refusal(unplanned);
+    if (!options_.find_smallest && least_bytes(graph_).bytes > options_.budget_bytes) return refusal(unplanned);
+    std::optional<Fit> fit = find_fit(options_.budget_bytes);
+    if (!fit && options_.find_smallest) fit = find_smallest(unplanned.arena_bytes);
+    if (!fit) return refusal(unplanned);
+    const int64_t budget = std::max(options_.budget_bytes, fit->plan.arena_bytes);
+    Plan quick = quickest(std::move(*fit), budget);
+    if (budget > options_.budget_bytes) return refusal(quick);
+    return finish(std::move(quick));
+  }
+
+ private:
+  // Decisions that fit the budget, with the limit on live bytes at which they pack.
+  struct Fit {
+    Found found;
+    int64_t limit_bytes = 0;
+    Plan plan;
+  };
+
+  std::vector<double> seconds() const {
+    if (options_.op_seconds.empty()) return roofline_seconds(lowered_);
+    if (options_.op_seconds.size() == lowered_.ops.size()) {
+      return {options_.op_seconds.begin(), options_.op_seconds.end()};
+    }
+    throw ArgumentError(fmt::format("{} costs are given for {} ops", options_.op_seconds.size(), lowered_.ops.size()));
+  }
+
+  // The plan of these decisions, packed into as little as the search for offsets finds, or into the budget.
+  Plan placed(const Holds& holds, int64_t budget_bytes) {
+    const Schedule& schedule = search_.schedule(holds);
+    Plan plan;
+    plan.predicted_s = schedule.seconds;
+    plan.steps = steps_of(graph_, schedule);
+    const Rewritten rewritten = rewrite(lowered_, plan.steps);
+    const bool minimise = budget_bytes == INT64_MAX;
+    const MemoryPlan memory =
+        plan_memory(rewritten.lowered, minimise ? std::nullopt : std::optional<int64_t>(budget_bytes));
+    const Program& program = rewritten.lowered.program;
+    plan.arena_bytes = memory.placement.arena_bytes;
+    plan.resident = place_resident(program, memory);
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      const Rewritten::Made& made = rewritten.steps[i];
+      for (size_t k = 0; k < made.owners.size(); ++k) {
+        plan.steps[i].writes[k].offset = memory.offset_of(program, made.owners[k]);
+      }
+      plan.steps[i].scratch_offset = memory.scratch_offset(made.op);
+    }
+    return plan;
+  }
+
+  // Any plan within the budget, soon. What does not pack is tried again with fewer bytes alive.
+  std::optional<Fit> find_fit(int64_t budget_bytes) {
+    int64_t limit = budget_bytes;
+    for (int i = 0; i < kPackingTries; ++i) {
+      std::optional<Found> found = search_.find_any(limit);
+      if (!found) return std::nullopt;
+      Plan plan = placed(found->holds, budget_bytes);
+      if (plan.arena_bytes <= budget_bytes) return Fit{std::move(*found), limit, std::move(plan)};
+      limit -= plan.arena_bytes - budget_bytes;
+    }
+    return std::nullopt;
+  }
+
+  // The fastest found with the effort that is allowed; what fits already is kept when nothing better packs.
+  Plan quickest(Fit fit, int64_t budget_bytes) {
+    Plan best = std::move(fit.plan);
+    const auto consider = [&](const Found& found) {
+      Plan plan = placed(found.holds, budget_bytes);
+      const int64_t over = plan.arena_bytes - budget_bytes;
+      if (over <= 0 && plan.predicted_s < best.predicted_s) best = std::move(plan);
+      return over;
+    };
+    int64_t limit = budget_bytes;
+    for (int i = 0; i < kPackingTries && !search_.is_out_of_time(); ++i) {
+      std::optional<Found> found = search_.construct(limit);
+      if (!found) break;
+      const int64_t over = consider(search_.improve(std::move(*found), limit, effort() / (i == 0 ? 1 : 2)));
+      if (over <= 0) return best;
+      limit -= over;
+    }
+    // The budget is so tight that only the first find fits: hold what there is room for.
+    for (int64_t room = fit.limit_bytes; room >= fit.found.peak_bytes; room -= kernels::kAlignment) {
+      const int64_t over = consider(search_.improve(fit.found, room, effort() / 2));
+      if (over <= 0) break;
+      room -= over;
+    }
+    return best;
+  }
+
+  int64_t effort() const {
+    return std::min(options_.work_limit, kWorkPerNode * static_cast<int64_t>(graph_.nodes.size()));
+  }
+
+  // The plan with the smallest arena that this search finds: below it find_fit fails.
+  std::optional<Fit> find_smallest(int64_t high) {
+    std::optional<Fit> best;
+    int64_t low = least_bytes(graph_).bytes;
+    const auto try_at = [&](int64_t budget_bytes) {
+      std::optional<Fit> fit = find_fit(budget_bytes);
+      if (!fit) return false;
+      high = fit->plan.arena_bytes;
+      best = std::move(fit);
+      return true;
+    };
+    for (int i = 0; i < kNarrowings && low < high; ++i) {
+      const int64_t middle = low + (high - low) / 2;
+      if (!try_at(middle)) low = middle + 1;
+    }
+    while (try_at(high - kernels::kAlignment)) continue;
+    return best;
+  }
+
+  Plan finish(Plan plan) {
+    plan.program = fingerprint(lowered_);
+    plan.budget_bytes = options_.budget_bytes;
+    plan.unplanned_bytes = unplanned_.bytes;
+    plan.unplanned_s = unplanned_.seconds;
+    plan.bound_s = least_seconds(graph_, options_.budget_bytes);
+    plan.measures = measures(plan);
+    return plan;
+  }
+
+  // By op: what its recomputing costs, and which of its results were alive at the program's fullest moment and need
+  // not be now.
+  std::vector<Measure> measures(const Plan& plan) {
+    std::map<int32_t, Measure> by_op;
+    std::vector<double> seconds(lowered_.ops.size(), 0);
+    for (const GraphNode& node : graph_.nodes) seconds[at(node.op)] = node.seconds;
+    for (const Step& step : plan.steps) {
+      if (step.kind != StepKind::recompute) continue;
+      Measure& measure = by_op[step.op];
+      measure.times = measure.kind.empty() ? 1 : measure.times + 1;
+      measure.kind = "recompute";
+      measure.what = text_of(lowered_.program, lowered_.program.ops[at(step.op)]);
+      measure.cost_s += seconds[at(step.op)];
+    }
+    add_savings(by_op);
+    std::vector<Measure> list;
+    for (auto& [op, measure] : by_op) list.push_back(std::move(measure));
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Measure& a, const Measure& b) { return a.saved_bytes > b.saved_bytes; });
+    return list;
+  }
+
+  void add_savings(std::map<int32_t, Measure>& by_op) {
+    const Schedule& whole = search_.schedule(hold_all(graph_));
+    for (const Instance& instance : whole.instances) {
+      const GraphStorage& storage = graph_.storages[at(instance.storage)];
+      const auto measure = by_op.find(graph_.nodes[at(storage.maker)].op);
+      if (measure == by_op.end() || instance.first >= whole.peak_step || instance.last <= whole.peak_step) continue;
+      measure->second.saved_bytes += storage.bytes;
+    }
+  }
+
+  Refusal refusal(const Plan& smallest) const {
+    const MemoryBound bound = least_bytes(graph_);
+    Refusal refusal;
+    refusal.budget_bytes = options_.budget_bytes;
+    refusal.smallest_bytes = smallest.arena_bytes;
+    refusal.smallest_s = smallest.predicted_s;
+    refusal.bound_bytes = bound.bytes;
+    refusal.resident_bytes = graph_.resident_bytes;
+    const GraphNode& node = graph_.nodes[at(bound.node)];
+    refusal.binding_op = text_of(lowered_.program, lowered_.program.ops[at(node.op)]);
+    for (const auto* list : {&node.reads, &node.makes}) {
+      for (const int32_t place : *list) {
+        const GraphStorage& storage = graph_.storages[at(place)];
+        refusal.binding.push_back({lowered_.program[storage.owner].name, storage.bytes});
+      }
+    }
+    if (node.scratch_bytes > 0) refusal.binding.push_back({"scratch", node.scratch_bytes});
+    std::stable_sort(refusal.binding.begin(), refusal.binding.end(),
+                     [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+    if (refusal.binding.size() > kNamedTensors) refusal.binding.resize(kNamedTensors);
+    return refusal;
+  }
+
+  const Lowered& lowered_;
+  const PlanOptions& options_;
+  StepGraph graph_;
+  Search search_;
+  struct {
+    int64_t bytes = 0;
+    double seconds = 0;
+  } unplanned_;
+};
+
+}  // namespace
+
+std::variant<Plan, Refusal> make_plan(const Lowered& lowered, const PlanOptions& options) {
+  return Planner(lowered, options).plan();
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,30 @@
+// Plans as files: JSON, version 1, described in docs/planning.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "plimsoll/plan/plan.h"
+
+namespace plimsoll::plan {
+
+// Which step of which model a plan is for, so that a file is enough to build its program again.
+struct Setting {
+  std::string model;
+  std::string mode;       // train or infer
+  std::string optimizer;  // of training
+  std::string precision;
+  program::Bindings sizes;
+
+  bool operator==(const Setting&) const = default;
+};
+
+std::string write_plan(const Plan& plan, const Setting& setting, const program::Program& program);
+
+// InputError that names the place in the JSON (`steps[3].writes`), what was found and what was expected. Values are
+// looked up in the program by their names; whether the plan holds is the oracle's question (oracle.h).
+Setting read_setting(std::string_view text, std::string_view source);
+Plan read_plan(std::string_view text, std::string_view source, const program::Program& program);
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,89 @@
+// The search for what to hold: least time with no more than so many bytes alive. Starts from several constructions,
+// then takes decisions back in one place and makes them anew, as long as the effort lasts. Every candidate is scheduled
+// exactly; estimates only choose which to look at. Deterministic unless the clock ends it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "plimsoll/plan/schedule.h"
+
+namespace plimsoll::plan {
+
+struct Found {
+  Holds holds;
+  double seconds = 0;
+  int64_t peak_bytes = 0;
+};
+
+class Search {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Search(const StepGraph& graph, Clock::time_point deadline) : graph_(graph), scheduler_(graph), deadline_(deadline) {}
+
+  // The first construction that is within the limit; fast, whatever its time.
+  std::optional<Found> find_any(int64_t limit_bytes);
+
+  // The best of the constructions, or nothing when none is within the limit.
+  std::optional<Found> construct(int64_t limit_bytes);
+
+  // A faster one, if the effort (in scheduled steps) finds any.
+  Found improve(Found found, int64_t limit_bytes, int64_t work);
+
+  const Schedule& schedule(const Holds& holds) { return scheduler_.run(holds); }
+  int64_t work() const { return scheduler_.work(); }
+  bool is_out_of_time() const { return out_of_time_; }
+
+ private:
+  // A gap to give up (or to hold), and what that promises.
+  struct Move {
+    int32_t gap = 0;
+    Hold hold;
+    int64_t bytes = 0;   // alive in it
+    double seconds = 0;  // to make it again
+    double price = 0;    // lower first
+  };
+
+  bool repair(Holds& holds, int64_t limit_bytes, double noise);
+  bool drop_some(Holds& holds, std::vector<Move>& moves, int64_t over_bytes);
+  std::vector<Move> drops_at(const Schedule& schedule, const Holds& holds, double noise);
+  std::vector<Move> keeps(const Schedule& schedule, const Holds& holds) const;
+  void relax(Found& found, int64_t limit_bytes, size_t tries);
+  double remake_seconds(int32_t storage, int32_t time, const Holds& holds);
+  Holds ruined(const Holds& holds);
+  void wander(Found& found, int64_t limit_bytes, int64_t work, double heat);
+  std::optional<Found> wander_into(int64_t limit_bytes);
+  void rebuild_parts(Found& found, int64_t limit_bytes, int64_t work);
+  void change_one(Holds& holds);
+  Hold changed(const Hold& hold, int32_t gap);
+  void change_early(Holds& holds, int32_t gap);
+  const std::vector<int32_t>& touched_before(const Schedule& schedule, int32_t step);
+  void find_choices();
+  std::optional<Found> fitted(Holds holds, int64_t limit_bytes, double noise);
+  bool time_is_up();
+  uint32_t random(uint32_t below);
+
+  const StepGraph& graph_;
+  Scheduler scheduler_;
+  Clock::time_point deadline_;
+  bool out_of_time_ = false;
+  uint64_t random_state_ = 1;
+  std::vector<int32_t> choices_;  // gaps in which giving up could save anything
+  std::vector<int32_t> visited_;  // by node: the round in which it was counted
+  std::vector<int32_t> touched_;  // by storage: the time of the last step that did
+  int32_t round_ = 0;
+  std::vector<int32_t> stack_;
+};
+
+// Cuts the forward pass into `segments` parts of like weight, holds what crosses the cuts, and gives up the rest until
+// the backward pass wants it: checkpointing as it is commonly done.
+// `anew`: everything is made anew for each that wants it, which takes least memory and most time.
+Holds checkpoints(const StepGraph& graph, int segments, bool anew = false);
+// The same with cuts at given nodes, each before that node.
+Holds checkpoints_at(const StepGraph& graph, const std::vector<int32_t>& cuts, bool anew = false);
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,95 @@
+// Whether the samples of a model's batch are independent up to the loss, so that they may be taken in parts.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plimsoll/program/op.h"
+#include "plimsoll/program/split_step.h"
+
+namespace plimsoll::program {
+namespace {
+
+// Zero for an empty batch: so many elements for each sample.
+bool counts_samples(Dim dim) {
+  const Dim none = dim.bind({{"batch", 0}});
+  return none.is_constant() && none.constant() == 0 && !dim.is_constant();
+}
+
+bool is_batch_first(const Type& type) {
+  if (type.shape.empty() || !counts_samples(type.shape[0])) return false;
+  Type sample = type;
+  sample.shape[0] = 1;
+  return !depends_on_batch(sample);
+}
+
+// An op that works along dimension 0 of its first operand mixes the samples.
+bool works_along_batch(const Program& program, const Op& op) {
+  const Type& x = program[op.inputs[0]].type;
+  for (size_t i = 0; i < op.def->attributes.size(); ++i) {
+    if (op.def->attributes[i].name != "axis") continue;
+    const int64_t axis = op.attributes[i].dim().constant();
+    return (axis < 0 ? axis + x.shape.rank() : axis) == 0;
+  }
+  return false;
+}
+
+bool is_batch_norm(const Op& op) { return op.def->name == "batch_norm" || op.def->name == "batch_norm_update"; }
+
+std::string label(const Program& program, const Op& op) {
+  return fmt::format("{} %{}", op.def->name, program[op.outputs[0]].name);
+}
+
+std::optional<std::string> why_op_mixes(const Program& program, const Op& op, bool through_batch_norm) {
+  const auto on_batch = [&](Value value) { return value && depends_on_batch(program[value].type); };
+  if (std::none_of(op.inputs.begin(), op.inputs.end(), on_batch)) return std::nullopt;
+  if (is_batch_norm(op)) {
+    if (through_batch_norm) return std::nullopt;
+    return fmt::format("{} takes statistics over the whole batch", label(program, op));
+  }
+  if (op.def->name == "attention_dropout") {
+    return fmt::format("{} cannot draw for a part of a batch", label(program, op));
+  }
+  if (works_along_batch(program, op)) return fmt::format("{} works along the batch", label(program, op));
+  for (const Value output : op.outputs) {
+    if (output && !is_batch_first(program[output].type)) {
+      return fmt::format("{} makes {}, in which the samples are not the first dimension", label(program, op),
+                         program[output].type.text());
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> why_loss_is_no_mean(const Program& program, const Op& op) {
+  if (!std::string_view(op.def->name).ends_with("_loss") && op.def->name != "cross_entropy") {
+    return fmt::format("the loss is made by {}, which is no mean over the samples", label(program, op));
+  }
+  const Value counted = program[op.inputs[1]].storage;
+  if (std::find(program.inputs.begin(), program.inputs.end(), counted) == program.inputs.end() ||
+      program[op.inputs[1]].view) {
+    return fmt::format("the targets of {} are no input of the program", label(program, op));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool depends_on_batch(const Type& type) { return type.shape.bind({{"batch", 1}}) != type.shape; }
+
+std::optional<std::string> why_not_in_parts(const Program& model, Value loss, bool through_batch_norm) {
+  for (const Value input : model.inputs) {
+    const Type& type = model[input].type;
+    if (depends_on_batch(type) && !is_batch_first(type)) {
+      return fmt::format("the samples are not the first dimension of the input %{}, {}", model[input].name,
+                         type.text());
+    }
+  }
+  const int32_t made_by = producers(model)[static_cast<size_t>(loss.index)];
+  if (made_by < 0) return fmt::format("the loss %{} is made by no op", model[loss].name);
+  for (size_t i = 0; i < model.ops.size(); ++i) {
+    if (static_cast<int32_t>(i) == made_by) continue;
+    if (auto why = why_op_mixes(model, model.ops[i], through_batch_norm)) return why;
+  }
+  return why_loss_is_no_mean(model, model.ops[static_cast<size_t>(made_by)]);
+}
+
+}  // namespace plimsoll::program

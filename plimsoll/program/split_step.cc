@@ -1,0 +1,109 @@
+#include "plimsoll/program/split_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/program/ops/accumulate.h"
+#include "plimsoll/program/ops/reduce.h"
+#include "plimsoll/program/passes/dead_code.h"
+#include "plimsoll/program/updates.h"
+
+namespace plimsoll::program {
+namespace {
+
+LossMean mean_of(const Program& model, Value loss) {
+  const Op& op = model.ops[static_cast<size_t>(producers(model)[static_cast<size_t>(loss.index)])];
+  const OpCall call(model, op);
+  LossMean mean{op.inputs[1], {}, call->word("reduction") == "sum"};
+  if (op.def->name == "cross_entropy") mean.ignored = call->integer("ignored_index");
+  return mean;
+}
+
+// The seeds of dropout become pairs: the seed, and the samples that come before the part.
+void widen_seeds(Program& model) {
+  for (const Op& op : model.ops) {
+    if (op.def->name == "dropout") model[op.inputs[1]].type.shape = {2};
+  }
+}
+
+std::string sum_name(const Program& model, Value parameter) {
+  return fmt::format("gradient.{}", model[parameter].name);
+}
+
+// Parameters and state of the model, the sums of gradients, and the updates from them.
+Program update_program(const Program& model, std::span<const Trained> trained, const TrainOptions& options) {
+  Builder b;
+  std::vector<Value> here(model.values.size());
+  for (const Value value : model.parameters) {
+    here[static_cast<size_t>(value.index)] = b.parameter(model[value].name, model[value].type, model[value].category);
+  }
+  for (const Value value : model.state) b.state(model[value].name, model[value].type, model[value].category);
+  std::vector<Trained> summed;
+  for (const Trained& one : trained) {
+    const Value parameter = here[static_cast<size_t>(one.parameter.index)];
+    summed.push_back({parameter, b.state(sum_name(model, one.parameter), b.type(parameter), Category::gradient)});
+  }
+  append_updates(b, summed, options);
+  b.set_phase(Phase::update);
+  for (const Trained& one : summed) clear(b, one.gradient);
+  return std::move(b).finish();
+}
+
+// Adds a gradient to its sum. The gradient of a linear layer's weights is added as it is computed, without a copy of
+// its size; the op that would make the copy is then dead.
+void add_to_sum(Builder& b, Value sum, const Trained& one) {
+  const Op made = b.program().ops[static_cast<size_t>(one.made)];
+  if (made.def->name != "linear_backward_weights") {
+    accumulate(b, sum, one.gradient);
+  } else if (one.gradient == made.outputs[0]) {
+    b.emit("linear_accumulate", {sum, made.inputs[0], made.inputs[1]});
+  } else {
+    accumulate(b, sum, sum_to(b, made.inputs[0], b.shape(one.gradient)));
+  }
+}
+
+// Forward, backward and the sums, with the same state as `update`.
+Program part_program(Builder b, std::span<const Trained> trained, const Program& update) {
+  std::vector<Value> sums;
+  for (size_t i = b.program().state.size(); i < update.state.size(); ++i) {
+    const ValueInfo& state = update[update.state[i]];
+    sums.push_back(b.state(state.name, state.type, state.category));
+  }
+  const size_t first = b.program().ops.size();
+  std::vector<int32_t> after;
+  b.set_phase(Phase::backward);
+  for (size_t i = 0; i < trained.size(); ++i) {
+    add_to_sum(b, sums[i], trained[i]);
+    after.resize(b.program().ops.size() - first, trained[i].made);
+  }
+  Program part = std::move(b).finish();
+  place_after(part, first, after);
+  return eliminate_dead_code(std::move(part));
+}
+
+}  // namespace
+
+SplitStep split_training_step(Program model, Value loss, const SplitOptions& options) {
+  if (const auto why = why_not_in_parts(model, loss, options.through_batch_norm)) {
+    throw UnsupportedError(fmt::format("the batch cannot be taken in parts: {}", *why));
+  }
+  SplitStep split;
+  split.mean = mean_of(model, loss);
+  const std::string counted = model[split.mean.counted].name;
+  widen_seeds(model);
+  model.outputs = {loss};
+  Builder b(model);
+  const Value weight = b.input("part.weight", b.type(loss));
+  const std::vector<Trained> trained = find_trained(b, loss, weight);
+  split.update = update_program(model, trained, options.train);
+  split.part = part_program(std::move(b), trained, split.update);
+  split.mean.counted = split.part.find(counted);
+  for (const Value input : split.part.inputs) {
+    if (depends_on_batch(split.part[input].type)) split.samples.push_back(input);
+  }
+  return split;
+}
+
+}  // namespace plimsoll::program

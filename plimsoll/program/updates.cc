@@ -1,0 +1,124 @@
+#include "plimsoll/program/updates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/ops/optimizer.h"
+
+namespace plimsoll::program {
+namespace {
+
+std::vector<Value> trained_parameters(const Program& program) {
+  std::vector<Value> trained;
+  for (const Value value : program.parameters) {
+    if (is_floating(program[value].type.dtype)) trained.push_back(value);
+  }
+  return trained;
+}
+
+// For each storage the place of the last op that reads or writes it; -1 where none does.
+std::vector<int32_t> last_touches(const Program& program) {
+  std::vector<int32_t> last(program.values.size(), -1);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    for (const auto* values : {&program.ops[i].inputs, &program.ops[i].outputs}) {
+      for (const Value value : *values) {
+        if (value) last[static_cast<size_t>(program[value].storage.index)] = static_cast<int32_t>(i);
+      }
+    }
+  }
+  return last;
+}
+
+Value clipping_scale(Builder& b, std::span<const Trained> trained, double max_norm) {
+  std::vector<Value> all;
+  for (const Trained& one : trained) all.push_back(one.gradient);
+  return clip_scale(b, global_norm(b, all), max_norm);
+}
+
+// Emits the updates of one optimizer. `step` and `scale` are nothing where they are not needed.
+struct Updater {
+  Builder& b;  // NOLINT
+  const TrainOptions& options;
+  Value rate;
+  Value step;
+  Value scale;
+
+  void update(const Trained& trained) {
+    const Value w = trained.parameter;
+    const Value dw = trained.gradient;
+    switch (options.optimizer) {
+      case Optimizer::sgd:
+        sgd(b, w, dw, rate, {options.weight_decay, scale});
+        break;
+      case Optimizer::momentum:
+        momentum(b, w, dw, state(w, "velocity"), rate,
+                 {options.momentum, options.nesterov, options.weight_decay, scale});
+        break;
+      case Optimizer::adam:
+        adam(b, w, dw, moments(w), step, rate, adam_options());
+        break;
+      case Optimizer::adamw:
+        adamw(b, w, dw, moments(w), step, rate, adam_options());
+        break;
+    }
+  }
+
+  AdamOptions adam_options() const { return {options.beta1, options.beta2, options.eps, options.weight_decay, scale}; }
+  Moments moments(Value w) { return {state(w, "mean"), state(w, "square")}; }
+  Value state(Value w, std::string_view what) {
+    return b.state(fmt::format("optimizer.{}.{}", b.program()[w].name, what), b.type(w));
+  }
+};
+
+bool counts_steps(Optimizer optimizer) { return optimizer == Optimizer::adam || optimizer == Optimizer::adamw; }
+
+}  // namespace
+
+std::vector<Trained> find_trained(Builder& b, Value loss, Value seed) {
+  const std::vector<Value> parameters = trained_parameters(b.program());
+  const Root root{loss, seed};
+  const std::vector<Value> found =
+      seed ? gradients(b, std::span(&root, 1), parameters) : gradients(b, loss, parameters);
+  const std::vector<int32_t> made_by = producers(b.program());
+  const std::vector<int32_t> touched = last_touches(b.program());
+  std::vector<Trained> trained;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!found[i]) continue;
+    const int32_t made = made_by[static_cast<size_t>(found[i].index)];
+    const int32_t read = touched[static_cast<size_t>(parameters[i].index)];
+    trained.push_back({parameters[i], found[i], made, std::max(made, read)});
+  }
+  if (trained.empty()) {
+    throw ArgumentError(
+        fmt::format("the loss %{} depends on no parameter: there is nothing to train", b.program()[loss].name));
+  }
+  std::stable_sort(trained.begin(), trained.end(),
+                   [](const Trained& one, const Trained& other) { return one.after < other.after; });
+  return trained;
+}
+
+void append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options) {
+  b.set_phase(Phase::update);
+  Updater updater{b, options, b.input("optimizer.rate", {DType::f32, {}}), {}, {}};
+  if (counts_steps(options.optimizer)) updater.step = next_step(b, b.state("optimizer.step", {DType::i64, {}}));
+  if (options.clip_norm) updater.scale = clipping_scale(b, trained, *options.clip_norm);
+  for (const Trained& one : trained) updater.update(one);
+  b.set_phase(Phase::forward);
+}
+
+void place_after(Program& program, size_t first, std::span<const int32_t> after) {
+  std::vector<size_t> order(program.ops.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto key = [&](size_t op) { return op < first ? op : static_cast<size_t>(after[op - first]); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t one, size_t other) { return key(one) < key(other); });
+  std::vector<Op> ordered;
+  ordered.reserve(order.size());
+  for (const size_t op : order) ordered.push_back(std::move(program.ops[op]));
+  program.ops = std::move(ordered);
+}
+
+}  // namespace plimsoll::program

@@ -1,0 +1,29 @@
+// The update phase of a training step, shared by the forms that a step can take (train_step.h, split_step.h).
+#pragma once
+
+#include <span>
+
+#include "plimsoll/program/builder.h"
+#include "plimsoll/program/train_step.h"
+
+namespace plimsoll::program {
+
+// A parameter and its gradient.
+struct Trained {
+  Value parameter;
+  Value gradient;
+  int32_t made = -1;   // place of the op that completes the gradient
+  int32_t after = -1;  // of the op after which nothing stands in the way of the update
+};
+
+// Appends the gradients of all floating parameters, the first to be updated first. `seed` is what the loss is
+// multiplied with; nothing: 1. ArgumentError when the loss depends on no parameter.
+std::vector<Trained> find_trained(Builder& b, Value loss, Value seed = {});
+
+// Appends the updates, in the order of `trained`, with what they need before them.
+void append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options);
+
+// Moves each op from `first` on to behind the op at after[i], in their order; after[i] < first.
+void place_after(Program& program, size_t first, std::span<const int32_t> after);
+
+}  // namespace plimsoll::program

@@ -1,0 +1,47 @@
+// From a step and a budget for the whole process to a session that stays within it. What is not the arena (code,
+// libraries, kernels, stacks) is measured once the kernels are bound; where that is more than was assumed, the step is
+// planned again for what is left.
+#pragma once
+
+#include <memory>
+#include <variant>
+
+#include "plimsoll/memory/spill_file.h"
+#include "plimsoll/plan/parts.h"
+#include "plimsoll/run/session.h"
+
+namespace plimsoll::train {
+
+struct Fit {
+  plan::StepPlan plan;         // its programs have been moved into the session: figures only
+  int64_t overhead_bytes = 0;  // measured with the kernels bound
+  int64_t margin_bytes = 0;    // kept free for what the run itself takes: stacks that grow, the kernel's page tables
+  int64_t arena_budget_bytes = 0;
+  std::unique_ptr<run::Session> session;  // executors in the order of plan.programs
+};
+
+// In bytes of the whole process.
+struct NoFit {
+  int64_t overhead_bytes = 0;
+  int64_t margin_bytes = 0;
+  plan::Refusal refusal;  // of the arena
+
+  int64_t smallest_budget_bytes() const { return refusal.smallest_bytes + overhead_bytes + margin_bytes; }
+};
+
+int64_t margin_for(int64_t budget_bytes);
+
+// A plan's programs bound to an arena of their own; they move out of the plan. ResourceExhausted when it is above the
+// budget.
+std::unique_ptr<run::Session> bind_plan(plan::StepPlan& plan, const Budget& budget);
+
+std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
+                                  const plan::PlanOptions& options = {});
+
+// The same training within another budget: what the programs keep goes to `stash` while the arena is given back and the
+// step planned again, and comes back by name. Between steps; `forms` are of the same model. When it does not fit, the
+// session is gone and what was kept is in the stash alone. SystemError when the disk is full, with `fit` as it was.
+std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
+                                    const plan::PlanOptions& options = {});
+
+}  // namespace plimsoll::train

@@ -1,0 +1,110 @@
+#include "plimsoll/train/parts_trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/train/synthetic.h"
+
+namespace plimsoll::train {
+namespace {
+
+using program::Program;
+using program::Value;
+
+int64_t size_of(const run::Executor& executor, Value sample) {
+  return executor.program()[sample].type.shape[0].constant();
+}
+
+run::Executor* find_executor(const Parts& parts, int64_t size) {
+  for (run::Executor* executor : parts.parts) {
+    if (size_of(*executor, parts.samples.front()) == size) return executor;
+  }
+  throw ArgumentError(fmt::format("a part has {} samples, and no executor is bound to so many", size));
+}
+
+}  // namespace
+
+Parts parts_of(run::Session& session, std::vector<int64_t> sizes, const program::SplitStep& split) {
+  Parts parts{std::move(sizes), {}, &session.executor(session.executors() - 1), split.mean, split.samples};
+  for (size_t i = 0; i + 1 < session.executors(); ++i) parts.parts.push_back(&session.executor(i));
+  return parts;
+}
+
+PartsTrainer::PartsTrainer(Parts parts, const TrainerOptions& options) : options_(options), parts_(std::move(parts)) {
+  if (parts_.samples.empty()) throw ArgumentError("a program without samples cannot be taken in parts");
+  int64_t first = 0;
+  for (const int64_t size : parts_.sizes) {
+    order_.push_back({find_executor(parts_, size), first, size});
+    loss_of(order_.back().executor->program());
+    first += size;
+  }
+  if (!options_.data) options_.data = std::make_shared<SyntheticData>(options.seed, parts_.update->threads());
+}
+
+void PartsTrainer::read(const Part& part, Value input) {
+  options_.data->read(part.executor->program(), input, part.first, part.executor->bytes(input));
+}
+
+// What the part's loss is a mean over.
+double PartsTrainer::counted(const Part& part) {
+  const program::LossMean& mean = parts_.mean;
+  if (!mean.ignored) {
+    return static_cast<double>(part.executor->program()[mean.counted].type.shape.elements().constant());
+  }
+  read(part, mean.counted);
+  const auto targets = part.executor->data<int64_t>(mean.counted);
+  return static_cast<double>(targets.size()) -
+         static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
+}
+
+// The share of each part in the loss of the whole batch.
+std::vector<double> PartsTrainer::weights() {
+  if (parts_.mean.is_sum) return std::vector<double>(order_.size(), 1.0);
+  std::vector<double> shares;
+  for (const Part& part : order_) shares.push_back(counted(part));
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) share = all > 0 ? share / all : 0;
+  return shares;
+}
+
+float PartsTrainer::run(const Part& part, float weight) {
+  run::Executor& executor = *part.executor;
+  const Program& program = executor.program();
+  for (const Value input : parts_.samples) read(part, input);
+  executor.data<float>(program.find("part.weight"))[0] = weight;
+  for (const Value seed : seeds_of(program)) {
+    const auto pair = executor.data<int64_t>(seed);
+    pair[0] = static_cast<int64_t>(options_.seed) + steps_;
+    pair[1] = part.first;
+  }
+  executor.step();
+  return executor.data<float>(loss_of(program))[0];
+}
+
+// Inputs do not stay where the programs take turns.
+void PartsTrainer::update() {
+  const Value rate = parts_.update->program().find("optimizer.rate");
+  parts_.update->data<float>(rate)[0] = static_cast<float>(options_.rate);
+  parts_.update->step();
+}
+
+float PartsTrainer::step() {
+  ++steps_;
+  const std::vector<double> shares = weights();
+  double loss = 0;
+  bool counts = false;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    if (on_part) on_part(static_cast<int64_t>(i));
+    if (shares[i] == 0) continue;  // its mean is over nothing: not a number
+    loss += shares[i] * static_cast<double>(run(order_[i], static_cast<float>(shares[i])));
+    counts = true;
+  }
+  update();
+  return counts ? static_cast<float>(loss) : std::numeric_limits<float>::quiet_NaN();
+}
+
+}  // namespace plimsoll::train

@@ -1,0 +1,58 @@
+// Trains on a batch that is taken in parts, so that only one of them is in memory: the same steps as Trainer's, to
+// rounding (program/split_step.h).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "plimsoll/program/split_step.h"
+#include "plimsoll/run/session.h"
+#include "plimsoll/train/trainer.h"
+
+namespace plimsoll::train {
+
+// Executors that take turns in one arena (run::Session), and which part is whose. They must outlive the trainer.
+struct Parts {
+  std::vector<int64_t> sizes;         // samples of each part, in the order of the batch
+  std::vector<run::Executor*> parts;  // one for each size that there is, of the part program bound to it
+  run::Executor* update = nullptr;
+  program::LossMean mean;               // as split_training_step tells it
+  std::vector<program::Value> samples;  //
+};
+
+// Of a session that has an executor for each size of part, and last the one of the update.
+Parts parts_of(run::Session& session, std::vector<int64_t> sizes, const program::SplitStep& split);
+
+class PartsTrainer {
+ public:
+  // ArgumentError for a size that no executor has. Parameters and state are the caller's; the sums of gradients among
+  // them are zero.
+  PartsTrainer(Parts parts, const TrainerOptions& options);
+
+  // Runs a step and returns its loss, over the whole batch; it is not a number when the loss counts nothing in it.
+  float step();
+
+  int64_t steps() const { return steps_; }
+
+  // Called before each part of a step with the number of those that are done. What it throws ends the step half done.
+  std::function<void(int64_t)> on_part = {};
+
+ private:
+  struct Part {
+    run::Executor* executor;
+    int64_t first;  // sample
+    int64_t size;
+  };
+  std::vector<double> weights();
+  double counted(const Part& part);
+  void read(const Part& part, program::Value input);
+  float run(const Part& part, float weight);
+  void update();
+
+  TrainerOptions options_;
+  Parts parts_;
+  std::vector<Part> order_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace plimsoll::train

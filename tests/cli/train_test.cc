@@ -1,0 +1,96 @@
+// The verbs that compute: train and run.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "tests/cli/run.h"
+
+namespace {
+
+using Json = nlohmann::json;
+
+// What is printed to stdout; progress goes to stderr.
+Json json_of(const std::string& arguments) {
+  const Outcome outcome = plimsoll(arguments + " --json 2>/dev/null");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  return Json::parse(outcome.output);
+}
+
+std::set<std::string> keys_of(const Json& json) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.insert(key);
+  return keys;
+}
+
+TEST(CliTrain, TellsEveryStepAsJson) {
+  Json json = json_of("train lenet --batch 4 --steps 3 --threads 1");
+  json.erase("cgroup_peak_bytes");  // where there is one
+  EXPECT_EQ(keys_of(json),
+            (std::set<std::string>{"model", "sizes", "optimizer", "precision", "threads", "predicted_peak_bytes",
+                                   "arena_bytes", "process_peak_bytes", "median_step_s", "steps"}));
+  EXPECT_EQ(json["sizes"]["batch"], 4);
+  EXPECT_EQ(json["threads"], 1);
+  EXPECT_EQ(json["arena_bytes"], json["predicted_peak_bytes"]);
+  EXPECT_GT(json["process_peak_bytes"], json["arena_bytes"]);
+  ASSERT_EQ(json["steps"].size(), 3U);
+  EXPECT_LT(json["steps"][2]["loss"], json["steps"][0]["loss"]);
+  EXPECT_GT(json["steps"][0]["seconds"], 0);
+}
+
+TEST(CliTrain, GivesTheSameLossesTwiceAndOthersForAnotherSeed) {
+  const auto losses = [](const std::string& flags) {
+    Json found;
+    for (const Json& step : json_of("train mlp --batch 3 --steps 2 " + flags)["steps"]) found.push_back(step["loss"]);
+    return found;
+  };
+  EXPECT_EQ(losses("--seed 7"), losses("--seed 7"));
+  EXPECT_NE(losses("--seed 7"), losses("--seed 8"));
+}
+
+TEST(CliTrain, PrintsPredictedAndMeasuredPeaks) {
+  const Outcome outcome = plimsoll("train mlp --batch 3 --steps 2");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  for (const char* part : {"step 2  loss ", "mlp: 2 steps on ", "  predicted ", "  arena ", "  process "}) {
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part << "\n" << outcome.output;
+  }
+}
+
+TEST(CliRun, TellsWhatCameOut) {
+  const Json json = json_of("run lenet --batch 2 --times 2");
+  EXPECT_EQ(keys_of(json), (std::set<std::string>{"model", "sizes", "precision", "threads", "predicted_peak_bytes",
+                                                  "arena_bytes", "process_peak_bytes", "least_run_s", "outputs"}));
+  EXPECT_EQ(json["arena_bytes"], json["predicted_peak_bytes"]);
+  ASSERT_EQ(json["outputs"].size(), 1U);
+  EXPECT_EQ(json["outputs"][0]["type"], "f32[2,10]");
+  EXPECT_GE(json["outputs"][0]["largest"], 0);
+}
+
+struct Refused {
+  const char* arguments;
+  const char* says;
+};
+
+TEST(CliTrain, RefusesBadArgumentsAndSaysWhatIsExpected) {
+  const std::string most = std::to_string(std::thread::hardware_concurrency());
+  const std::string above = "train mlp --threads " + std::to_string(std::thread::hardware_concurrency() + 1);
+  const std::string told = "this machine has " + most;
+  for (const Refused& refused : {Refused{"train", "MODEL is required"},
+                                 {"train nonsense", "nonsense"},
+                                 {"train mlp --steps 0", "--steps is 0, expected at least 1"},
+                                 {"train mlp --batch 0", "batch"},
+                                 {"train mlp --optimizer lion", "expected sgd, momentum, adam or adamw"},
+                                 {"train mlp --precision i8", "expected f64, f32, f16 or bf16"},
+                                 {"train mlp --threads 0", "--threads is 0, expected 1 to"},
+                                 {"train mlp --threads -1", "--threads is -1, expected 1 to"},
+                                 {above.c_str(), told.c_str()},
+                                 {"run mlp --times 0", "--times is 0, expected at least 1"},
+                                 {"run mlp --threads 0", "--threads is 0, expected 1 to"}}) {
+    const Outcome outcome = plimsoll(refused.arguments);
+    EXPECT_EQ(outcome.status, 2) << refused.arguments << "\n" << outcome.output;
+    EXPECT_NE(outcome.output.find(refused.says), std::string::npos) << refused.arguments << "\n" << outcome.output;
+  }
+}
+
+}  // namespace

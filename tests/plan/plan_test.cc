@@ -1,0 +1,131 @@
+#include "plimsoll/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/models/step.h"
+#include "plimsoll/plan/oracle.h"
+#include "plimsoll/program/verify.h"
+#include "plimsoll/run/session.h"
+#include "plimsoll/train/trainer.h"
+#include "tests/plan/small_steps.h"
+
+namespace plimsoll::plan {
+namespace {
+
+using kernels::Lowered;
+
+constexpr int64_t kWork = 100'000;
+
+class PlanZoo : public testing::TestWithParam<std::string_view> {};
+
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> found;
+  for (const models::ModelInfo& model : models::all_models()) {
+    const bool is_twin = model.name.starts_with("gpt2-") && model.name != "gpt2-nano";  // of gpt2, in its small form
+    if (!is_twin) found.push_back(model.name);
+  }
+  return found;
+}
+
+std::string test_name(const testing::TestParamInfo<std::string_view>& tested) {
+  std::string name(tested.param);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PlanZoo, testing::ValuesIn(names()), test_name);
+
+// The bytes of everything that is there after two steps: losses, parameters, state.
+std::vector<std::byte> run_two_steps(const models::Step& step, const Lowered& lowered, const MemoryPlan& memory) {
+  FilePages pages = FilePages::host(host_page_bytes(memory.placement.arena_bytes));
+  Arena arena(pages, memory.placement.arena_bytes, {INT64_MAX, "test"});
+  run::Executor executor(lowered, memory, arena);
+  EXPECT_EQ(executor.arena_bytes(), memory.placement.arena_bytes);
+  const program::Program& program = step.program;
+  for (size_t i = 0; i < step.inits.size(); ++i) {
+    models::draw(step.inits[i], executor.data<float>(program.parameters[i]), 1, i);
+  }
+  for (size_t i = 0; i < step.state_inits.size(); ++i) {
+    models::draw(step.state_inits[i], executor.data<float>(program.state[i]), 1, 1000 + i);
+  }
+  train::Trainer trainer(executor, {.rate = 1e-2});
+  std::vector<std::byte> bytes;
+  const auto add = [&bytes](std::span<const float> data) {
+    const auto* first = reinterpret_cast<const std::byte*>(data.data());
+    bytes.insert(bytes.end(), first, first + data.size_bytes());
+  };
+  for (int i = 0; i < 2; ++i) add(std::vector{trainer.step()});
+  for (const auto* list : {&program.parameters, &program.state}) {
+    for (const program::Value value : *list) {
+      if (program[value].type.dtype == DType::f32) add(executor.data<float>(value));
+    }
+  }
+  return bytes;
+}
+
+// The smallest budget, two in between by chance, and more than enough.
+std::vector<int64_t> budgets_of(const Lowered& lowered, uint32_t seed) {
+  const auto refused = make_plan(lowered, {.budget_bytes = 0, .work_limit = kWork});
+  const int64_t smallest = std::get<Refusal>(refused).smallest_bytes;
+  const int64_t unplanned = std::get<Plan>(make_plan(lowered)).arena_bytes;
+  std::mt19937 random(seed);
+  std::vector<int64_t> budgets = {smallest, INT64_MAX};
+  for (int i = 0; i < 2; ++i) budgets.push_back(smallest + static_cast<int64_t>(random() % (unplanned - smallest + 1)));
+  return budgets;
+}
+
+TEST_P(PlanZoo, TakesThePredictedArenaAndChangesNoBit) {
+  for (const program::Optimizer optimizer : {program::Optimizer::sgd, program::Optimizer::adam}) {
+    const models::Step step = small_step(GetParam(), optimizer);
+    const Lowered lowered = kernels::prepare(step.program, {.threads = 1});
+    const std::vector<std::byte> unlimited = run_two_steps(step, lowered, plan_memory(lowered));
+    for (const int64_t budget : budgets_of(lowered, 7)) {
+      SCOPED_TRACE(budget);
+      const auto made = make_plan(lowered, {.budget_bytes = budget, .work_limit = kWork});
+      ASSERT_TRUE(std::holds_alternative<Plan>(made));
+      const Plan& plan = std::get<Plan>(made);
+      EXPECT_LE(plan.arena_bytes, budget);
+      EXPECT_EQ(find_fault(plan, lowered), std::nullopt);
+      const Applied applied = apply(plan, lowered);
+      EXPECT_EQ(program::find_problems(applied.lowered.program), std::vector<std::string>{});
+      EXPECT_EQ(applied.memory.placement.arena_bytes, plan.arena_bytes);
+      EXPECT_TRUE(run_two_steps(step, applied.lowered, applied.memory) == unlimited) << "other bits";
+    }
+  }
+}
+
+TEST_P(PlanZoo, IsRefusedBelowTheSmallestBudgetThatARefusalNames) {
+  const Lowered lowered = kernels::prepare(small_step(GetParam(), program::Optimizer::sgd).program, {.threads = 1});
+  const auto refused = std::get<Refusal>(make_plan(lowered, {.budget_bytes = 0, .work_limit = kWork}));
+  EXPECT_GE(refused.smallest_bytes, refused.bound_bytes);
+  const auto below = make_plan(lowered, {.budget_bytes = refused.smallest_bytes - 64, .work_limit = kWork});
+  ASSERT_TRUE(std::holds_alternative<Refusal>(below));
+  EXPECT_EQ(std::get<Refusal>(below).smallest_bytes, refused.smallest_bytes);
+}
+
+TEST(Plan, WithoutABudgetIsTheProgramAsItIs) {
+  const Lowered lowered = kernels::prepare(small_step("resnet18", program::Optimizer::adam).program, {.threads = 1});
+  const Plan plan = std::get<Plan>(make_plan(lowered));
+  EXPECT_EQ(plan.arena_bytes, plan_memory(lowered).placement.arena_bytes);
+  EXPECT_EQ(plan.measures, std::vector<Measure>{});
+  EXPECT_EQ(plan.predicted_s, plan.unplanned_s);
+}
+
+TEST(Plan, IsTheSameTwice) {
+  const Lowered lowered = kernels::prepare(small_step("gpt2-nano", program::Optimizer::adam).program, {.threads = 1});
+  const PlanOptions options = {.budget_bytes = budgets_of(lowered, 1).back(), .work_limit = kWork};
+  EXPECT_EQ(std::get<Plan>(make_plan(lowered, options)), std::get<Plan>(make_plan(lowered, options)));
+}
+
+TEST(Plan, IsNotAppliedToAnotherProgram) {
+  const Lowered small = kernels::prepare(small_step("lenet", program::Optimizer::sgd).program, {.threads = 1});
+  const Lowered other = kernels::prepare(small_step("lenet", program::Optimizer::adam).program, {.threads = 1});
+  EXPECT_THROW(apply(std::get<Plan>(make_plan(small)), other), ArgumentError);
+}
+
+}  // namespace
+}  // namespace plimsoll::plan

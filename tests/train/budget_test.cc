@@ -1,0 +1,129 @@
+// `plimsoll train --budget`: what it refuses, and that the kernel agrees with what it keeps to.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "plimsoll/base/bytes.h"
+#include "tests/memory/memory_group.h"
+#include "tests/memory/sanitized.h"
+
+namespace plimsoll {
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string output;  // stdout and stderr together
+};
+
+Outcome train(const std::string& arguments) {
+  Outcome outcome;
+  std::FILE* pipe = popen(fmt::format("{} train {} 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");
+  char buffer[4096];
+  while (const size_t got = std::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, got);
+  outcome.status = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+nlohmann::json json_of(const std::string& text) {
+  return nlohmann::json::parse(text.substr(std::min(text.size(), text.find('{'))), nullptr, false);
+}
+
+// A process of its own in a memory cgroup whose limit is its budget.
+struct Case {
+  const char* name;
+  const char* model;
+  const char* budget;
+};
+
+class InACgroup : public testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Train, InACgroup,
+                         testing::Values(Case{"p14", "p14 --batch 8", "80MiB"},
+                                         Case{"resnet18", "resnet18 --batch 2 --allow batch-norm-parts", "240MiB"},
+                                         Case{"gpt2_nano", "gpt2-nano --batch 8 --seq 32", "100MiB"}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST_P(InACgroup, TrainsThreeStepsAndIsNotKilled) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the group";
+  const auto parent = MemoryGroup::folder_for_groups();
+  if (!parent) GTEST_SKIP() << "no memory cgroups on this machine";
+  const int64_t budget = parse_bytes(GetParam().budget);
+  const MemoryGroup group(*parent, budget);
+  if (!group.works()) GTEST_SKIP() << "no memory cgroup can be made in " << *parent;
+  const std::string output = testing::TempDir() + "plimsoll_in_a_cgroup.json";
+  const std::string command = fmt::format("exec {} train {} --budget {} --steps 3 --json 2>/dev/null >{}",
+                                          PLIMSOLL_BINARY, GetParam().model, GetParam().budget, output);
+  constexpr int kNotEntered = 77;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (group.enter()) execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(kNotEntered);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_FALSE(WIFSIGNALED(status)) << "killed by signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == kNotEntered) GTEST_SKIP() << "the group cannot be entered";
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  std::ifstream file(output);
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json["steps"].size(), 3u);
+  EXPECT_LE(json["predicted_peak_bytes"], budget);
+  EXPECT_LE(json["process_peak_bytes"], budget);
+  RecordProperty("predicted_bytes", std::to_string(json["predicted_peak_bytes"].get<int64_t>()));
+  RecordProperty("cgroup_peak_bytes", std::to_string(group.peak_bytes()));
+  fmt::print("{}: predicted {}, the group held {} at most of {}\n", GetParam().name,
+             format_bytes(json["predicted_peak_bytes"]), format_bytes(group.peak_bytes()), format_bytes(budget));
+  std::remove(output.c_str());
+}
+
+TEST(CliBudget, TakesTheBatchInPartsAndGetsTheSameLoss) {
+  const Outcome whole = train("lenet --batch 300 --budget 1GiB --steps 2 --json");
+  const Outcome parts = train("lenet --batch 300 --budget 35MiB --steps 2 --json");
+  ASSERT_EQ(whole.status, 0) << whole.output;
+  if (kSanitized) return;  // whose process takes more than that
+  ASSERT_EQ(parts.status, 0) << parts.output;
+  const auto one = json_of(whole.output);
+  const auto many = json_of(parts.output);
+  EXPECT_EQ(one["parts"].size(), 1u);
+  EXPECT_GT(many["parts"].size(), 1u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(many["steps"][i]["loss"].get<double>(), one["steps"][i]["loss"].get<double>(), 1e-5);
+  }
+}
+
+TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
+  const Outcome outcome = train("resnet18 --batch 32 --budget 64MiB --steps 1");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.output.find("resnet18 does not fit in 64.00 MiB"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("smallest budget:"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("batch_norm %bn1.batch_norm takes statistics over the whole batch"), std::string::npos)
+      << outcome.output;
+  EXPECT_EQ(train("mlp --budget 1MiB --steps 1").status, 1);
+}
+
+TEST(CliBudget, TellsWhatMakesNoSense) {
+  EXPECT_EQ(train("mlp --budget 0 --steps 1").status, 2);
+  EXPECT_EQ(train("mlp --budget lots --steps 1").status, 2);
+  EXPECT_EQ(train("mlp --budget 1GiB --allow magic --steps 1").status, 2);
+  const Outcome told = train("mlp --batch 4 --budget 900TiB --steps 1");
+  EXPECT_EQ(told.status, 0) << told.output;
+  EXPECT_NE(told.output.find("but this machine has"), std::string::npos) << told.output;
+  EXPECT_EQ(train("mlp --batch 4 --budget 900TiB --strict --steps 1").status, 2);
+}
+
+TEST(CliBudget, EndsCleanlyWhenInterrupted) {
+  const auto status_after = [](const char* signal) {
+    const std::string run = fmt::format("{} train lenet --batch 64 --steps 1000000 --budget 1GiB", PLIMSOLL_BINARY);
+    const std::string script = fmt::format("{} >/dev/null 2>&1 & p=$!; sleep 1; kill -{} $p; wait $p", run, signal);
+    return WEXITSTATUS(std::system(script.c_str()));
+  };
+  EXPECT_EQ(status_after("INT"), 130);
+  EXPECT_EQ(status_after("TERM"), 143);
+}
+
+}  // namespace
+}  // namespace plimsoll
