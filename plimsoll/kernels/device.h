@@ -10,7 +10,8 @@ namespace plimsoll::kernels {
 
 struct DeviceOptions {
   std::string device = "cpu";
-  int threads = 0;  // of the CPU; 0 for all that the machine has
+  int threads = 0;             // of the CPU; 0 for all that the machine has
+  bool least_scratch = false;  // where a faster way takes more scratch, take the other: for a tight budget
 };
 
 // ArgumentError for a device that is none, UnsupportedError for one that was not built.

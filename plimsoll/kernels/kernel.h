@@ -26,12 +26,18 @@ namespace plimsoll::kernels {
 // Offsets in the arena, sizes of buffers and parts of scratch are multiples of it: a cache line, the widest vector.
 inline constexpr int64_t kAlignment = 64;
 
+// Channels that lie together in a blocked tensor: a vector of the widest kind.
+inline constexpr int64_t kChannelBlock = 16;
+
 // An operand or a result as a kernel finds it: element (i, j, ..) lies i * strides[0] + j * strides[1] + .. elements
-// after the first.
+// after the first. When it is `blocked`, a tensor [batch, channels, ..] lies as [batch, channels / kChannelBlock, ..,
+// kChannelBlock] in row-major order instead, and its strides say nothing. Only kernels whose definition names an
+// operand in its Blocking see such ones.
 struct Tensor {
   DType dtype = DType::f32;
   Shape shape;
   std::array<int64_t, Shape::kMaxRank> strides{};
+  bool blocked = false;
 
   int64_t elements() const { return shape.elements(); }
   int64_t bytes() const { return elements() * element_bytes(dtype); }
@@ -49,6 +55,8 @@ struct Use {
   std::vector<Tensor> outputs;  // row-major
   std::vector<bool> made;       // whether result k is to be written: not when left out, nor when it is a view
   int threads = 1;
+  int64_t spare_bytes = 0;     // of scratch that are little beside what the whole program holds anyhow
+  bool least_scratch = false;  // scratch counts more than speed
 
   int arity() const { return static_cast<int>(inputs.size()); }
   const Tensor& in(int i) const { return inputs[static_cast<size_t>(i)]; }
@@ -98,9 +106,24 @@ using Accepts = bool (*)(const Tensor& operand);
 bool contiguous_only(const Tensor& operand);
 bool any_layout(const Tensor& operand);
 
+// Which operands and results of an op may be blocked.
+struct Blocking {
+  enum class Rule : uint8_t {
+    never,
+    each,      // each may be, whatever the others are
+    together,  // all are, or none is; bit masks, which are in the order of the elements, count among them
+  };
+  Rule rule = Rule::never;
+  std::vector<int> inputs = {};
+  std::vector<int> outputs = {};
+  bool same_shape = false;  // and only where all of them have the shape of result 0, bit masks aside
+  bool gains = false;       // the kernel computes in blocks, and would have to copy what is not blocked
+};
+
 struct KernelDef {
   std::function<Kernel(const Use&)> prepare;
   Accepts accepts = contiguous_only;
+  Blocking blocking = {};
 };
 
 class KernelTable {

@@ -4,6 +4,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/blocking.h"
 #include "plimsoll/kernels/copy.h"
 #include "plimsoll/program/verify.h"
 
@@ -47,6 +48,22 @@ Use use_of(const Program& program, const Op& op, const program::Call& call, int 
   return use;
 }
 
+// Says of the operands and results that may be blocked whether they are.
+void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking) {
+  const auto mark = [&](std::vector<Tensor>& tensors, const std::vector<Value>& values,
+                        const std::vector<int>& listed) {
+    for (const int i : listed) {
+      const auto at = static_cast<size_t>(i);
+      if (at >= tensors.size() || !values[at]) continue;
+      Tensor& tensor = tensors[at];
+      const bool works_so = lowered.blocked_ops[place] && tensor.shape.rank() > 1 && tensor.is_contiguous();
+      tensor.blocked = works_so || lowered.blocked_values[static_cast<size_t>(values[at].index)];
+    }
+  };
+  mark(use.inputs, op.inputs, blocking.inputs);
+  mark(use.outputs, op.outputs, blocking.outputs);
+}
+
 bool writes_nothing(const Use& use) {
   for (const bool made : use.made) {
     if (made) return false;
@@ -80,7 +97,7 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   std::vector<Copied> copies;
   for (size_t i = 0; i < use.inputs.size(); ++i) {
     Tensor& input = use.inputs[i];
-    if (def.accepts(input)) continue;
+    if (input.blocked || def.accepts(input)) continue;
     copies.push_back({i, input, 0});
     input = contiguous(input.dtype, input.shape);
   }
@@ -94,23 +111,35 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
 }
 
-Kernel prepare_from(const KernelTable& table, Use use, const DeviceOptions& options) {
+const KernelDef& definition(const KernelTable& table, const Use& use, const std::string& device) {
   const std::string& op = use.call.def.name;
-  const KernelDef* def = table.find(op);
-  if (def == nullptr) {
-    use.unsupported(
-        fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
-                    "(docs/kernels.md)",
-                    options.device, op));
-  }
-  return prepare_with_copies(*def, std::move(use));
+  if (const KernelDef* def = table.find(op)) return *def;
+  use.unsupported(
+      fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
+                  "(docs/kernels.md)",
+                  device, op));
 }
 
-Kernel prepare_kernel(const KernelTable& table, const Program& program, const Op& op, const DeviceOptions& options,
-                      int threads) {
-  const program::OpCall call(program, op);
-  Use use = use_of(program, op, *call, threads);
-  return writes_nothing(use) ? Kernel{} : prepare_from(table, std::move(use), options);
+// A tenth of all that the ops make and read.
+int64_t spare_bytes(const Program& program) {
+  int64_t all = 0;
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const program::ValueInfo& value = program.values[i];
+    if (value.storage == Value{static_cast<int32_t>(i)}) all += value.type.spec().bytes();
+  }
+  return all / 10;
+}
+
+// Op `place` of the program, or the same with fewer results.
+Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t place, const Op& op) {
+  const program::OpCall call(lowered.program, op);
+  Use use = use_of(lowered.program, op, *call, lowered.threads);
+  if (writes_nothing(use)) return {};
+  const KernelDef& def = definition(table, use, lowered.device);
+  use.spare_bytes = lowered.spare_bytes;
+  use.least_scratch = lowered.least_scratch;
+  mark_blocked(use, lowered, place, op, def.blocking);
+  return prepare_with_copies(def, std::move(use));
 }
 
 LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
@@ -127,7 +156,8 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
 
 Kernel prepare_use(Use use, const DeviceOptions& options) {
   use_threads(use.threads);
-  return prepare_from(kernels_of(options.device), std::move(use), options);
+  const KernelDef& def = definition(kernels_of(options.device), use, options.device);
+  return prepare_with_copies(def, std::move(use));
 }
 
 Lowered prepare(Program program, const DeviceOptions& options) {
@@ -135,10 +165,16 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   const KernelTable& table = kernels_of(options.device);
   Lowered lowered{{}, {}, options.device, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
-  for (const Op& op : program.ops) {
-    lowered.ops.push_back(with_cost(prepare_kernel(table, program, op, options, lowered.threads), program, op));
+  Blocked blocked = block_channels(std::move(program), table);
+  lowered.program = std::move(blocked.program);
+  lowered.blocked_values = std::move(blocked.values);
+  lowered.blocked_ops = std::move(blocked.ops);
+  lowered.spare_bytes = spare_bytes(lowered.program);
+  lowered.least_scratch = options.least_scratch;
+  for (size_t i = 0; i < lowered.program.ops.size(); ++i) {
+    const Op& op = lowered.program.ops[i];
+    lowered.ops.push_back(with_cost(prepare_kernel(table, lowered, i, op), lowered.program, op));
   }
-  lowered.program = std::move(program);
   return lowered;
 }
 
@@ -148,8 +184,7 @@ LoweredOp prepare_again(const Lowered& lowered, size_t op, const std::vector<boo
     if (!made[k]) again.outputs[k] = {};
   }
   const KernelTable& table = kernels_of(lowered.device);
-  return with_cost(prepare_kernel(table, lowered.program, again, {.device = lowered.device}, lowered.threads),
-                   lowered.program, again);
+  return with_cost(prepare_kernel(table, lowered, op, again), lowered.program, again);
 }
 
 }  // namespace plimsoll::kernels

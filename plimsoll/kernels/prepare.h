@@ -22,6 +22,12 @@ struct Lowered {
   std::string device = "cpu";
   int threads = 1;
 
+  // What was decided for all ops together, see blocking.h and Use.
+  std::vector<bool> blocked_values = {};
+  std::vector<bool> blocked_ops = {};
+  int64_t spare_bytes = 0;
+  bool least_scratch = false;
+
   std::vector<int64_t> scratch_bytes() const;  // of each op
 };
 

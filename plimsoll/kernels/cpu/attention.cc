@@ -8,7 +8,6 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/gemm.h"
-#include "plimsoll/kernels/cpu/support/math.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/kernel.h"
 
@@ -109,24 +108,6 @@ PLIMSOLL_VECTORISED void scale_row(float* x, int64_t count, float factor) {
   for (int64_t i = 0; i < count; ++i) x[i] *= factor;
 }
 
-// x = exp(x - shift), and the sum.
-PLIMSOLL_VECTORISED float exp_row(float* x, int64_t count, float shift) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    x[i] = fast_exp(x[i] - shift);
-    sum += x[i];
-  }
-  return sum;
-}
-
-PLIMSOLL_VECTORISED float largest_of(const float* x, int64_t count) {
-  float largest = kNone;
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
 struct Operands {
   const float* q;
   const float* k;
@@ -173,13 +154,13 @@ void take_in(const Attention& a, const Operands& o, const Tile& t, const Forward
     float* row = scores + i * kKeys;
     float& largest = own[s.largest + i];
     float& sum = own[s.sums + i];
-    const float now = std::max(largest, largest_of(row, t.keys));
+    const float now = std::max(largest, simd::functions().largest(row, t.keys));
     if (now == kNone) {
       std::fill(row, row + t.keys, 0.0F);
       continue;
     }
     const float keep = largest == kNone ? 0 : std::exp(largest - now);
-    sum = sum * keep + exp_row(row, t.keys, now);
+    sum = sum * keep + simd::functions().exp_in_place(row, t.keys, now);
     scale_row(y + i * a.width, a.width, keep);
     largest = now;
   }
@@ -278,7 +259,7 @@ void backward_tile(const Attention& a, const Operands& o, const Gradients& g, co
     if (lse == kNone) {
       std::fill(row, row + t.keys, 0.0F);
     } else {
-      exp_row(row, t.keys, lse);
+      simd::functions().exp_in_place(row, t.keys, lse);
     }
   }
   transpose_tile(v, a.v.line_stride, own, kKeys, t.keys, a.width);

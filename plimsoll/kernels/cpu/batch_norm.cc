@@ -1,131 +1,174 @@
-// Normalisation of channels over the batch, a channel to a thread.
+// Normalisation of channels over the batch, a group of channels to a thread.
 #include <cmath>
 
-#include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/cpu/support/channels.h"
 
 namespace plimsoll::kernels {
 namespace {
 
-// [batch, channels, ..]: each channel is `batch` planes of `size` elements.
-struct Channels {
-  int64_t batch, channels, size;
+// What is done to the elements of a plane depends on the channel: one number for each lane.
+using Lanes = std::array<float, kChannelBlock>;
+
+struct Norm : Channels {
   float eps;
   int threads;
 
-  explicit Channels(const Use& use)
-      : batch(use.in(0).shape[0]),
-        channels(use.in(0).shape[1]),
-        size(Shape(use.in(0).shape.dims().subspan(2)).elements()),
-        eps(static_cast<float>(use.call.real("eps"))),
-        threads(use.threads) {
+  explicit Norm(const Use& use)
+      : Channels(use.in(0)), eps(static_cast<float>(use.call.real("eps"))), threads(use.threads) {
     for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
   }
 
-  float count() const { return static_cast<float>(batch * size); }
-  int64_t plane(int64_t n, int64_t channel) const { return (n * channels + channel) * size; }
-
+  double count() const { return static_cast<double>(batch * positions); }
   template <class F>
   void for_each(const F& f) const {
-    parallel(threads, channels, kGrain / (batch * size + 1) + 1, [&](int, int64_t begin, int64_t end) {
-      for (int64_t channel = begin; channel < end; ++channel) f(channel);
-    });
+    for_each_group(threads, f);
+  }
+  // lanes[i] = f(channel) for the channels of a group.
+  template <class F>
+  Lanes each_lane(int64_t group, const F& f) const {
+    Lanes values{};
+    for (int64_t lane = 0; lane < lanes; ++lane) values[static_cast<size_t>(lane)] = f(group * lanes + lane, lane);
+    return values;
   }
 };
 
-PLIMSOLL_VECTORISED double plane_sum(const float* x, int64_t size) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < size; ++i) sum += x[i];
-  return sum;
-}
-
-PLIMSOLL_VECTORISED double plane_squares(const float* x, int64_t size, float mean) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < size; ++i) sum += (x[i] - mean) * (x[i] - mean);
-  return sum;
-}
-
-PLIMSOLL_VECTORISED void plane_affine(float* y, const float* x, int64_t size, float mean, float scale, float shift) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) y[i] = (x[i] - mean) * scale + shift;
-}
-
 float or_else(const float* values, int64_t at, float otherwise) { return values == nullptr ? otherwise : values[at]; }
+double sum_of(const LaneSums& sums, int64_t lane) { return sums[static_cast<size_t>(lane)]; }
+
+// Calls f(element, lane) for all elements of a plane, as vectors.
+template <class F>
+[[gnu::always_inline]] inline void for_each_element(int64_t lanes, int64_t positions, F f) {
+  if (lanes == 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < positions; ++i) f(i, 0);
+    return;
+  }
+  for (int64_t i = 0; i < positions; ++i) {
+#pragma omp simd
+    for (int64_t lane = 0; lane < kChannelBlock; ++lane) f(i * kChannelBlock + lane, lane);
+  }
+}
+
+template <class F>
+[[gnu::always_inline]] inline void add_all(LaneSums& sums, int64_t lanes, int64_t positions, F f) {
+  if (lanes == 1) {
+    add_line(sums, positions, f);
+  } else {
+    add_lanes(sums, positions, f);
+  }
+}
+
+PLIMSOLL_VECTORISED void plane_squares(LaneSums& sums, const Channels& c, const float* x, const Lanes& mean) {
+  const Lanes m = mean;
+  add_all(sums, c.lanes, c.positions, [&m, x](int64_t i, int64_t lane) {
+    const float centred = x[i] - m[static_cast<size_t>(lane)];
+    return centred * centred;
+  });
+}
+
+// y = (x - mean) * scale + shift
+PLIMSOLL_VECTORISED void plane_affine(const Channels& c, float* y, const float* x, const Lanes& mean,
+                                      const Lanes& scale, const Lanes& shift) {
+  const Lanes m = mean;
+  const Lanes a = scale;
+  const Lanes b = shift;
+  for_each_element(c.lanes, c.positions, [&, x, y](int64_t i, int64_t lane) {
+    const auto at = static_cast<size_t>(lane);
+    y[i] = (x[i] - m[at]) * a[at] + b[at];
+  });
+}
+
+// Sums of dy * (x - mean).
+PLIMSOLL_VECTORISED void plane_products(LaneSums& sums, const Channels& c, const float* dy, const float* x,
+                                        const Lanes& mean) {
+  const Lanes m = mean;
+  add_all(sums, c.lanes, c.positions,
+          [&m, x, dy](int64_t i, int64_t lane) { return dy[i] * (x[i] - m[static_cast<size_t>(lane)]); });
+}
+
+// dx = scale * (dy - level - (x - mean) * slope)
+PLIMSOLL_VECTORISED void plane_gradient(const Channels& c, float* dx, const float* dy, const float* x,
+                                        const Lanes& scale, const Lanes& level, const Lanes& mean, const Lanes& slope) {
+  const Lanes a = scale;
+  const Lanes l = level;
+  const Lanes m = mean;
+  const Lanes s = slope;
+  for_each_element(c.lanes, c.positions, [&, dx, dy, x](int64_t i, int64_t lane) {
+    const auto at = static_cast<size_t>(lane);
+    dx[i] = a[at] * (dy[i] - l[at] - (x[i] - m[at]) * s[at]);
+  });
+}
 
 Kernel forward(const Use& use) {
-  const Channels c(use);
+  const Norm c(use);
   return plain([c, made = use.made](const Memory& m) -> Task {
     const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
     return [=, x = m.in<float>(0), weight = m.in<float>(1), bias = m.in<float>(2), y = m.out<float>(),
             means = made_or_null(1), rstds = made_or_null(2), variances = made_or_null(3)] {
-      c.for_each([=](int64_t channel) {
-        double sum = 0;
-        for (int64_t n = 0; n < c.batch; ++n) sum += plane_sum(x + c.plane(n, channel), c.size);
-        const auto mean = static_cast<float>(sum / static_cast<double>(c.count()));
-        double squares = 0;
-        for (int64_t n = 0; n < c.batch; ++n) squares += plane_squares(x + c.plane(n, channel), c.size, mean);
-        const auto variance = static_cast<float>(squares / static_cast<double>(c.count()));
-        const float rstd = 1 / std::sqrt(variance + c.eps);
-        if (means != nullptr) means[channel] = mean;
-        if (rstds != nullptr) rstds[channel] = rstd;
-        if (variances != nullptr) variances[channel] = variance;
+      c.for_each([=](int64_t group) {
+        LaneSums sums{};
+        for (int64_t n = 0; n < c.batch; ++n) c.add_plane(sums, x + c.at(n, group));
+        const Lanes mean = c.each_lane(
+            group, [&](int64_t, int64_t lane) { return static_cast<float>(sum_of(sums, lane) / c.count()); });
+        LaneSums squares{};
+        for (int64_t n = 0; n < c.batch; ++n) plane_squares(squares, c, x + c.at(n, group), mean);
+        const Lanes scale = c.each_lane(group, [&](int64_t channel, int64_t lane) {
+          const auto variance = static_cast<float>(sum_of(squares, lane) / c.count());
+          const float rstd = 1 / std::sqrt(variance + c.eps);
+          if (means != nullptr) means[channel] = mean[static_cast<size_t>(lane)];
+          if (rstds != nullptr) rstds[channel] = rstd;
+          if (variances != nullptr) variances[channel] = variance;
+          return rstd * or_else(weight, channel, 1);
+        });
+        const Lanes shift = c.each_lane(group, [&](int64_t channel, int64_t) { return or_else(bias, channel, 0); });
         for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.plane(n, channel);
-          plane_affine(y + at, x + at, c.size, mean, rstd * or_else(weight, channel, 1), or_else(bias, channel, 0));
+          const int64_t at = c.at(n, group);
+          plane_affine(c, y + at, x + at, mean, scale, shift);
         }
       });
     };
   });
 }
 
-struct Sums {
-  float dy, dy_normal;
-};
-
-// Sums of dy and of dy * (x - mean).
-PLIMSOLL_VECTORISED Sums plane_sums(const float* dy, const float* x, int64_t size, float mean) {
-  float sum = 0;
-  float product = 0;
-#pragma omp simd reduction(+ : sum, product)
-  for (int64_t i = 0; i < size; ++i) {
-    sum += dy[i];
-    product += dy[i] * (x[i] - mean);
-  }
-  return {sum, product};
-}
-
-PLIMSOLL_VECTORISED void plane_gradient(float* dx, const float* dy, const float* x, int64_t size, float scale,
-                                        float level, float mean, float slope) {
-#pragma omp simd
-  for (int64_t i = 0; i < size; ++i) dx[i] = scale * (dy[i] - level - (x[i] - mean) * slope);
-}
-
 Kernel backward(const Use& use) {
-  const Channels c(use);
+  const Norm c(use);
   return plain([c, made = use.made](const Memory& m) -> Task {
     const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
     return [=, dy = m.in<float>(0), x = m.in<float>(1), means = m.in<float>(2), rstds = m.in<float>(3),
             weight = m.in<float>(4), dx = made_or_null(0), dweight = made_or_null(1), dbias = made_or_null(2)] {
-      c.for_each([=](int64_t channel) {
-        const float mean = means[channel];
-        const float rstd = rstds[channel];
-        double sum = 0;
-        double product = 0;
+      c.for_each([=](int64_t group) {
+        const Lanes mean = c.each_lane(group, [&](int64_t channel, int64_t) { return means[channel]; });
+        LaneSums sums{};
+        LaneSums products{};
         for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.plane(n, channel);
-          const Sums sums = plane_sums(dy + at, x + at, c.size, mean);
-          sum += static_cast<double>(sums.dy);
-          product += static_cast<double>(sums.dy_normal);
+          const int64_t at = c.at(n, group);
+          c.add_plane(sums, dy + at);
+          plane_products(products, c, dy + at, x + at, mean);
         }
-        if (dweight != nullptr) dweight[channel] = static_cast<float>(product) * rstd;
-        if (dbias != nullptr) dbias[channel] = static_cast<float>(sum);
-        const float level = static_cast<float>(sum) / c.count();
-        const float slope = static_cast<float>(product) * rstd * rstd / c.count();
-        for (int64_t n = 0; dx != nullptr && n < c.batch; ++n) {
-          const int64_t at = c.plane(n, channel);
-          plane_gradient(dx + at, dy + at, x + at, c.size, rstd * or_else(weight, channel, 1), level, mean, slope);
+        const auto number = [&](const auto& f) {
+          return c.each_lane(group,
+                             [&](int64_t channel, int64_t lane) { return static_cast<float>(f(channel, lane)); });
+        };
+        if (dweight != nullptr) {
+          number([&](int64_t channel, int64_t lane) {
+            return dweight[channel] = static_cast<float>(sum_of(products, lane)) * rstds[channel];
+          });
+        }
+        if (dbias != nullptr) {
+          number(
+              [&](int64_t channel, int64_t lane) { return dbias[channel] = static_cast<float>(sum_of(sums, lane)); });
+        }
+        if (dx == nullptr) return;
+        const Lanes level = number([&](int64_t, int64_t lane) { return sum_of(sums, lane) / c.count(); });
+        const Lanes slope = number([&](int64_t channel, int64_t lane) {
+          const double rstd = rstds[channel];
+          return sum_of(products, lane) * rstd * rstd / c.count();
+        });
+        const Lanes scale =
+            number([&](int64_t channel, int64_t) { return rstds[channel] * or_else(weight, channel, 1); });
+        for (int64_t n = 0; n < c.batch; ++n) {
+          const int64_t at = c.at(n, group);
+          plane_gradient(c, dx + at, dy + at, x + at, scale, level, mean, slope);
         }
       });
     };
@@ -148,16 +191,25 @@ Kernel update(const Use& use) {
   });
 }
 
+// What running statistics make of the weights.
+Lanes inference_scale(const Norm& c, int64_t group, const float* weight, const float* variance) {
+  return c.each_lane(group, [&](int64_t channel, int64_t) {
+    return or_else(weight, channel, 1) / std::sqrt(variance[channel] + c.eps);
+  });
+}
+
 Kernel inference(const Use& use) {
-  const Channels c(use);
+  const Norm c(use);
   return plain([c](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), mean = m.in<float>(1), variance = m.in<float>(2), weight = m.in<float>(3),
             bias = m.in<float>(4), y = m.out<float>()] {
-      c.for_each([=](int64_t channel) {
-        const float scale = or_else(weight, channel, 1) / std::sqrt(variance[channel] + c.eps);
+      c.for_each([=](int64_t group) {
+        const Lanes scale = inference_scale(c, group, weight, variance);
+        const Lanes centre = c.each_lane(group, [&](int64_t channel, int64_t) { return mean[channel]; });
+        const Lanes shift = c.each_lane(group, [&](int64_t channel, int64_t) { return or_else(bias, channel, 0); });
         for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.plane(n, channel);
-          plane_affine(y + at, x + at, c.size, mean[channel], scale, or_else(bias, channel, 0));
+          const int64_t at = c.at(n, group);
+          plane_affine(c, y + at, x + at, centre, scale, shift);
         }
       });
     };
@@ -165,14 +217,14 @@ Kernel inference(const Use& use) {
 }
 
 Kernel inference_backward(const Use& use) {
-  const Channels c(use);
+  const Norm c(use);
   return plain([c](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), variance = m.in<float>(1), weight = m.in<float>(2), dx = m.out<float>()] {
-      c.for_each([=](int64_t channel) {
-        const float scale = or_else(weight, channel, 1) / std::sqrt(variance[channel] + c.eps);
+      c.for_each([=](int64_t group) {
+        const Lanes scale = inference_scale(c, group, weight, variance);
         for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.plane(n, channel);
-          plane_affine(dx + at, dy + at, c.size, 0, scale, 0);
+          const int64_t at = c.at(n, group);
+          plane_affine(c, dx + at, dy + at, {}, scale, {});
         }
       });
     };
@@ -180,19 +232,25 @@ Kernel inference_backward(const Use& use) {
 }
 
 Kernel inference_backward_affine(const Use& use) {
-  const Channels c(use);
+  const Norm c(use);
   return plain([c, made = use.made](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), x = m.in<float>(1), mean = m.in<float>(2), variance = m.in<float>(3),
             dweight = made[0] ? m.out<float>(0) : nullptr, dbias = made[1] ? m.out<float>(1) : nullptr] {
-      c.for_each([=](int64_t channel) {
-        Sums all{0, 0};
+      c.for_each([=](int64_t group) {
+        const Lanes centre = c.each_lane(group, [&](int64_t channel, int64_t) { return mean[channel]; });
+        LaneSums sums{};
+        LaneSums products{};
         for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.plane(n, channel);
-          const Sums sums = plane_sums(dy + at, x + at, c.size, mean[channel]);
-          all = {all.dy + sums.dy, all.dy_normal + sums.dy_normal};
+          const int64_t at = c.at(n, group);
+          c.add_plane(sums, dy + at);
+          plane_products(products, c, dy + at, x + at, centre);
         }
-        if (dweight != nullptr) dweight[channel] = all.dy_normal / std::sqrt(variance[channel] + c.eps);
-        if (dbias != nullptr) dbias[channel] = all.dy;
+        for (int64_t lane = 0; lane < c.lanes; ++lane) {
+          const int64_t channel = group * c.lanes + lane;
+          const float rstd = 1 / std::sqrt(variance[channel] + c.eps);
+          if (dweight != nullptr) dweight[channel] = static_cast<float>(sum_of(products, lane)) * rstd;
+          if (dbias != nullptr) dbias[channel] = static_cast<float>(sum_of(sums, lane));
+        }
       });
     };
   });
@@ -201,12 +259,16 @@ Kernel inference_backward_affine(const Use& use) {
 }  // namespace
 
 void register_batch_norm_cpu(KernelTable& table) {
-  table.add("batch_norm", {forward});
-  table.add("batch_norm_backward", {backward});
+  using Rule = Blocking::Rule;
+  const Blocking one{.rule = Rule::together, .inputs = {0}, .outputs = {0}};
+  table.add("batch_norm", {forward, contiguous_only, one});
+  table.add("batch_norm_backward",
+            {backward, contiguous_only, {.rule = Rule::together, .inputs = {0, 1}, .outputs = {0}}});
   table.add("batch_norm_update", {update});
-  table.add("batch_norm_inference", {inference});
-  table.add("batch_norm_inference_backward", {inference_backward});
-  table.add("batch_norm_inference_backward_affine", {inference_backward_affine});
+  table.add("batch_norm_inference", {inference, contiguous_only, one});
+  table.add("batch_norm_inference_backward", {inference_backward, contiguous_only, one});
+  table.add("batch_norm_inference_backward_affine",
+            {inference_backward_affine, contiguous_only, {.rule = Rule::together, .inputs = {0, 1}}});
 }
 
 }  // namespace plimsoll::kernels

@@ -1,5 +1,9 @@
-// Convolutions, by oneDNN in the layouts that it likes; operands and results are in row-major order.
-#include "plimsoll/base/bytes.h"
+// Convolutions, by oneDNN in the layouts that it likes; 3x3 ones by Winograd's algorithm, which takes 4 products where
+// the direct one takes 9, for some more scratch. What is not blocked as oneDNN likes it is reordered in scratch.
+#include <algorithm>
+#include <optional>
+
+#include "plimsoll/kernels/cpu/support/channels.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/narrow_conv.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
@@ -31,6 +35,12 @@ struct Conv {
     w.insert(w.begin(), groups);
   }
 
+  Conv with_batch(int64_t batch) const {
+    Conv part = *this;
+    part.x[0] = part.y[0] = batch;
+    return part;
+  }
+
  private:
   // oneDNN wants the padding at the end that the windows reach: less when a remainder of x is left out.
   int64_t windows_end(const program::Window& window, int axis) const {
@@ -40,19 +50,18 @@ struct Conv {
   }
 };
 
-constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
-
+using dnnl::algorithm;
 using Forward = dnnl::convolution_forward;
 using BackwardData = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
 
-Forward::primitive_desc forward_desc(const Conv& c, dnnl::prop_kind kind, bool biased) {
+Forward::primitive_desc forward_desc(const Conv& c, algorithm how, dnnl::prop_kind kind, bool biased) {
   const auto x = any_desc(c.x);
   const auto w = any_desc(c.w);
   const auto y = any_desc(c.y);
-  const auto desc =
-      biased ? Forward::desc(kind, kAlgorithm, x, w, plain_desc({c.y[1]}), y, c.stride, c.dilation, c.begin, c.end)
-             : Forward::desc(kind, kAlgorithm, x, w, y, c.stride, c.dilation, c.begin, c.end);
+  const auto desc = biased
+                        ? Forward::desc(kind, how, x, w, plain_desc({c.y[1]}), y, c.stride, c.dilation, c.begin, c.end)
+                        : Forward::desc(kind, how, x, w, y, c.stride, c.dilation, c.begin, c.end);
   return {desc, dnnl_attributes(), dnnl_engine()};
 }
 
@@ -60,103 +69,178 @@ void require_all_f32(const Use& use) {
   for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
 }
 
+// ---- by Winograd's algorithm ----
+
+// In the scratch of a kernel, by the bytes of its operands and result, when it is more than is spare: parts of the
+// batch are made so small that they keep to the first; where even one sample takes more than the second, the direct
+// algorithm is taken.
+constexpr int64_t kUsualScratch = 1;
+constexpr int64_t kMostScratch = 4;
+constexpr int64_t kFewestChannels = 32;
+constexpr int64_t kSmallestImage = 6;
+
+bool suits_winograd(const Conv& c) {
+  const auto all = [](const memory::dims& dims, int64_t value) {
+    return std::all_of(dims.begin(), dims.end(), [=](int64_t dim) { return dim == value; });
+  };
+  const auto suits = [](int64_t channels) { return channels >= kFewestChannels && channels % kChannelBlock == 0; };
+  return c.w.size() == 4 && c.w[2] == 3 && c.w[3] == 3 && all(c.stride, 1) && all(c.dilation, 0) && suits(c.x[1]) &&
+         suits(c.y[1]) && c.y[2] >= kSmallestImage && c.y[3] >= kSmallestImage;
+}
+
+// A kernel whose operand 0 and result 0 are the batch, run on one part of it after the other.
+Kernel in_parts(const Kernel& kernel, int64_t parts, int64_t in_bytes, int64_t out_bytes) {
+  if (parts == 1) return kernel;
+  return {kernel.scratch_bytes, [=](const Memory& m) -> Task {
+            std::vector<Task> tasks;
+            for (int64_t part = 0; part < parts; ++part) {
+              Memory of_part = m;
+              of_part.inputs[0] += part * (in_bytes / parts);
+              of_part.outputs[0] += part * (out_bytes / parts);
+              tasks.push_back(kernel.bind(of_part));
+            }
+            return [tasks = std::move(tasks)] {
+              for (const Task& task : tasks) task();
+            };
+          }};
+}
+
+int64_t next_divisor(int64_t of, int64_t below) {
+  int64_t divisor = below - 1;
+  while (of % divisor != 0) --divisor;
+  return divisor;
+}
+
+// `make` gives the kernel for an algorithm and a part of the batch.
+template <class Make>
+std::optional<Kernel> by_winograd(const Conv& c, const Use& use, bool can_part, const Make& make) {
+  if (use.least_scratch || !suits_winograd(c) || !dnnl_prefers_blocks()) return std::nullopt;
+  const int64_t bytes = use.in(0).bytes() + use.in(1).bytes() + use.out().bytes();
+  const int64_t batch = c.x[0];
+  try {
+    for (int64_t part = batch;; part = next_divisor(batch, part)) {
+      Kernel kernel = make(algorithm::convolution_winograd, part);
+      const bool last = part == 1 || !can_part;
+      const int64_t limit = std::max((last ? kMostScratch : kUsualScratch) * bytes, use.spare_bytes);
+      if (kernel.scratch_bytes <= limit) {
+        return in_parts(kernel, batch / part, use.in(0).bytes(), use.out().bytes());
+      }
+      if (last) return std::nullopt;
+    }
+  } catch (const dnnl::error&) {  // this machine has none
+    return std::nullopt;
+  }
+}
+
+// The first `batch` samples.
+Tensor part_of(Tensor tensor, int64_t batch) {
+  std::vector<int64_t> dims(tensor.shape.dims().begin(), tensor.shape.dims().end());
+  dims[0] = batch;
+  tensor.shape = Shape(dims);
+  return tensor;
+}
+
 Kernel conv(const Use& use) {
   require_all_f32(use);
   const auto narrow = narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
-  if (narrow) return narrow_forward(*narrow, use);
-  const Conv c(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
-  const auto primitive = forward_desc(c, dnnl::prop_kind::forward_inference, use.arity() > 2);
-  DnnlKernel kernel(primitive);
-  kernel.input(DNNL_ARG_SRC, 0, plain_desc(c.x), primitive.src_desc());
-  kernel.input(DNNL_ARG_WEIGHTS, 1, plain_desc(c.w), primitive.weights_desc());
-  if (use.arity() > 2) kernel.input(DNNL_ARG_BIAS, 2, plain_desc({c.y[1]}), plain_desc({c.y[1]}));
-  kernel.output(DNNL_ARG_DST, 0, plain_desc(c.y), primitive.dst_desc());
-  return std::move(kernel).finish();
+  if (narrow && !use.in(0).blocked && !use.out().blocked) return narrow_forward(*narrow, use);
+  const Conv whole(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
+  const bool biased = use.arity() > 2;
+  const auto make = [&](algorithm how, int64_t batch) {
+    const Conv c = whole.with_batch(batch);
+    const auto primitive = forward_desc(c, how, dnnl::prop_kind::forward_training, biased);
+    DnnlKernel kernel(primitive);
+    kernel.input(DNNL_ARG_SRC, 0, desc_of(part_of(use.in(0), batch)), primitive.src_desc());
+    kernel.input(DNNL_ARG_WEIGHTS, 1, plain_desc(c.w), primitive.weights_desc());
+    if (biased) kernel.input(DNNL_ARG_BIAS, 2, plain_desc({c.y[1]}), plain_desc({c.y[1]}));
+    kernel.output(DNNL_ARG_DST, 0, desc_of(part_of(use.out(), batch)), primitive.dst_desc());
+    return std::move(kernel).finish();
+  };
+  if (const auto kernel = by_winograd(whole, use, true, make)) return *kernel;
+  return make(algorithm::convolution_direct, whole.x[0]);
 }
 
 // dx of dy and w.
-Kernel data_kernel(const Conv& c) {
-  const BackwardData::desc desc(kAlgorithm, any_desc(c.x), any_desc(c.w), any_desc(c.y), c.stride, c.dilation, c.begin,
-                                c.end);
-  const auto hint = forward_desc(c, dnnl::prop_kind::forward_training, false);
-  const BackwardData::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
-  DnnlKernel kernel(primitive);
-  kernel.input(DNNL_ARG_DIFF_DST, 0, plain_desc(c.y), primitive.diff_dst_desc());
-  kernel.input(DNNL_ARG_WEIGHTS, 1, plain_desc(c.w), primitive.weights_desc());
-  kernel.output(DNNL_ARG_DIFF_SRC, 0, plain_desc(c.x), primitive.diff_src_desc());
-  return std::move(kernel).finish();
-}
-
 Kernel conv_backward_data(const Use& use) {
   require_all_f32(use);
-  return data_kernel(Conv(use.call, use.out().shape, use.in(1).shape, use.in(0).shape));
+  const Conv whole(use.call, use.out().shape, use.in(1).shape, use.in(0).shape);
+  const auto make = [&](algorithm how, int64_t batch) {
+    const Conv c = whole.with_batch(batch);
+    const BackwardData::desc desc(how, any_desc(c.x), any_desc(c.w), any_desc(c.y), c.stride, c.dilation, c.begin,
+                                  c.end);
+    const auto hint = forward_desc(c, how, dnnl::prop_kind::forward_training, false);
+    const BackwardData::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
+    DnnlKernel kernel(primitive);
+    kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(part_of(use.in(0), batch)), primitive.diff_dst_desc());
+    kernel.input(DNNL_ARG_WEIGHTS, 1, plain_desc(c.w), primitive.weights_desc());
+    kernel.output(DNNL_ARG_DIFF_SRC, 0, desc_of(part_of(use.out(), batch)), primitive.diff_src_desc());
+    return std::move(kernel).finish();
+  };
+  if (const auto kernel = by_winograd(whole, use, true, make)) return *kernel;
+  return make(algorithm::convolution_direct, whole.x[0]);
 }
 
 Kernel conv_backward_weights(const Use& use) {
   require_all_f32(use);
   const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
-  if (narrow) return narrow_backward_weights(*narrow, use);
+  if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
   const Conv c(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
-  const BackwardWeights::desc desc(kAlgorithm, any_desc(c.x), any_desc(c.w), any_desc(c.y), c.stride, c.dilation,
-                                   c.begin, c.end);
-  const auto hint = forward_desc(c, dnnl::prop_kind::forward_training, false);
-  const BackwardWeights::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
-  DnnlKernel kernel(primitive);
-  kernel.input(DNNL_ARG_DIFF_DST, 0, plain_desc(c.y), primitive.diff_dst_desc());
-  kernel.input(DNNL_ARG_SRC, 1, plain_desc(c.x), primitive.src_desc());
-  kernel.output(DNNL_ARG_DIFF_WEIGHTS, 0, plain_desc(c.w), primitive.diff_weights_desc());
-  return std::move(kernel).finish();
+  const auto make = [&](algorithm how, int64_t) {
+    const BackwardWeights::desc desc(how, any_desc(c.x), any_desc(c.w), any_desc(c.y), c.stride, c.dilation, c.begin,
+                                     c.end);
+    const auto hint = forward_desc(c, how, dnnl::prop_kind::forward_training, false);
+    const BackwardWeights::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
+    DnnlKernel kernel(primitive);
+    kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(use.in(0)), primitive.diff_dst_desc());
+    kernel.input(DNNL_ARG_SRC, 1, desc_of(use.in(1)), primitive.src_desc());
+    kernel.output(DNNL_ARG_DIFF_WEIGHTS, 0, plain_desc(c.w), primitive.diff_weights_desc());
+    return std::move(kernel).finish();
+  };
+  if (const auto kernel = by_winograd(c, use, false, make)) return *kernel;
+  return make(algorithm::convolution_direct, c.x[0]);
 }
 
-// [batch, channels, ..] as planes.
-struct Planes {
-  int64_t batch, channels, size;
+// ---- what goes with channels ----
 
-  explicit Planes(const Shape& shape)
-      : batch(shape[0]), channels(shape[1]), size(Shape(shape.dims().subspan(2)).elements()) {}
-};
+// y += bias, by channel: the planes of the channels one after the other, each in lanes of as many channels as lie
+// together.
+template <int64_t kLanes>
+PLIMSOLL_VECTORISED void add_bias(float* y, const float* bias, int64_t positions) {
+  for (int64_t i = 0; i < positions; ++i) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) y[i * kLanes + lane] += bias[lane];
+  }
+}
 
 // The gradient of a convolution's input, and a bias on every channel of it.
 Kernel conv_transpose(const Use& use) {
-  require_all_f32(use);
-  const Kernel product = data_kernel(Conv(use.call, use.out().shape, use.in(1).shape, use.in(0).shape));
+  const Kernel product = conv_backward_data(use);
   if (use.arity() < 3) return product;
-  const Planes planes(use.out().shape);
+  const Channels channels(use.out());
   return {product.scratch_bytes, [=, threads = use.threads](const Memory& m) -> Task {
             return [=, multiply = product.bind(m), bias = m.in<float>(2), y = m.out<float>()] {
               multiply();
-              parallel(threads, planes.batch * planes.channels, kGrain / (planes.size + 1) + 1,
-                       [=](int, int64_t begin, int64_t end) {
-                         for (int64_t plane = begin; plane < end; ++plane) {
-                           const float add = bias[plane % planes.channels];
-                           float* at = y + plane * planes.size;
-                           for (int64_t i = 0; i < planes.size; ++i) at[i] += add;
-                         }
-                       });
+              channels.for_each_plane(threads, [=](int64_t plane, int64_t first_channel) {
+                float* at = y + plane * channels.plane_size();
+                if (channels.lanes == 1) {
+                  add_bias<1>(at, bias + first_channel, channels.positions);
+                } else {
+                  add_bias<kChannelBlock>(at, bias + first_channel, channels.positions);
+                }
+              });
             };
           }};
 }
 
-PLIMSOLL_VECTORISED float plane_sum(const float* x, int64_t count) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += x[i];
-  return sum;
-}
-
 Kernel channel_sum(const Use& use) {
   use.require_f32(0);
-  const Planes planes(use.in(0).shape);
-  return plain([planes, threads = use.threads](const Memory& m) -> Task {
+  const Channels channels(use.in(0));
+  return plain([channels, threads = use.threads](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), y = m.out<float>()] {
-      const int64_t grain = kGrain / (planes.batch * planes.size + 1) + 1;
-      parallel(threads, planes.channels, grain, [=](int, int64_t begin, int64_t end) {
-        for (int64_t channel = begin; channel < end; ++channel) {
-          float sum = 0;
-          for (int64_t n = 0; n < planes.batch; ++n) {
-            sum += plane_sum(x + (n * planes.channels + channel) * planes.size, planes.size);
-          }
-          y[channel] = sum;
+      channels.for_each_group(threads, [=](int64_t group) {
+        LaneSums sums{};
+        for (int64_t n = 0; n < channels.batch; ++n) channels.add_plane(sums, x + channels.at(n, group));
+        for (int64_t lane = 0; lane < channels.lanes; ++lane) {
+          y[group * channels.lanes + lane] = static_cast<float>(sums[static_cast<size_t>(lane)]);
         }
       });
     };
@@ -166,11 +250,15 @@ Kernel channel_sum(const Use& use) {
 }  // namespace
 
 void register_conv_cpu(KernelTable& table) {
-  table.add("conv", {conv});
-  table.add("conv_backward_data", {conv_backward_data});
-  table.add("conv_backward_weights", {conv_backward_weights});
-  table.add("conv_transpose", {conv_transpose});
-  table.add("channel_sum", {channel_sum});
+  using Rule = Blocking::Rule;
+  const bool gains = dnnl_prefers_blocks();
+  const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = gains};
+  table.add("conv", {conv, contiguous_only, of_images});
+  table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images});
+  table.add("conv_backward_weights",
+            {conv_backward_weights, contiguous_only, {.rule = Rule::each, .inputs = {0, 1}, .gains = gains}});
+  table.add("conv_transpose", {conv_transpose, contiguous_only, of_images});
+  table.add("channel_sum", {channel_sum, contiguous_only, {.rule = Rule::each, .inputs = {0}}});
 }
 
 }  // namespace plimsoll::kernels

@@ -87,14 +87,9 @@ Kernel forward(const Use& use) {
 }
 
 // slope * (probability - share) along one line; dx may lie where x does.
-PLIMSOLL_VECTORISED void line_gradient(float* dx, const float* x, int64_t stride, int64_t length, float lse,
-                                       float slope, float share) {
-  if (stride == 1) {
-#pragma omp simd
-    for (int64_t i = 0; i < length; ++i) dx[i] = slope * (fast_exp(x[i] - lse) - share);
-  } else {
-    for (int64_t i = 0; i < length; ++i) dx[i * stride] = slope * (fast_exp(x[i * stride] - lse) - share);
-  }
+void line_gradient(float* dx, const float* x, int64_t stride, int64_t length, float lse, float slope, float share) {
+  if (stride == 1) return simd::functions().exp_slope(dx, x, length, lse, slope, share);
+  for (int64_t i = 0; i < length; ++i) dx[i * stride] = slope * (fast_exp(x[i * stride] - lse) - share);
 }
 
 Kernel backward(const Use& use) {

@@ -50,6 +50,9 @@ Kernel binary_kernel(const Use& use, F f) {
   });
 }
 
+// Of one shape, element by element, so in any order that is the same for all.
+const Blocking kSameShape{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}, .same_shape = true};
+
 template <class F>
 void arithmetic(KernelTable& table, const char* op, F f) {
   table.add(op, {[f](const Use& use) -> Kernel {
@@ -62,7 +65,7 @@ void arithmetic(KernelTable& table, const char* op, F f) {
                        use.unsupported("the CPU computes this in f32 and i64");
                    }
                  },
-                 any_layout});
+                 any_layout, kSameShape});
 }
 
 template <class F>
@@ -71,7 +74,7 @@ void on_reals(KernelTable& table, const char* op, F f) {
                    use.require_f32(0);
                    return binary_kernel<float, float>(use, f);
                  },
-                 any_layout});
+                 any_layout, kSameShape});
 }
 
 template <class F>

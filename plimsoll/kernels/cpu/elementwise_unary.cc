@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/math.h"
 
@@ -11,45 +12,63 @@ using program::Call;
 
 float real(const Call& call, const char* attribute) { return static_cast<float>(call.real(attribute)); }
 
+// Element by element, so in any order that is the same for all.
+const Blocking kUnary{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0}};
+const Blocking kBackward{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}};
+const Blocking kMasked{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0, 1}};
+
 // y = f(x)
 template <class F>
 void unary(KernelTable& table, const char* op, F f) {
-  table.add(op, {[f](const Use& use) { return map_kernel(use, f); }});
+  table.add(op, {[f](const Use& use) { return map_kernel(use, f); }, contiguous_only, kUnary});
 }
 
 // dx = dy * slope(v), v what the backward op reads
 template <class F>
 void backward(KernelTable& table, const char* op, F slope) {
   const auto times = [slope](float dy, float v) { return dy * slope(v); };
-  table.add(op, {[times](const Use& use) { return map2_kernel(use, times); }});
+  table.add(op, {[times](const Use& use) { return map2_kernel(use, times); }, contiguous_only, kBackward});
 }
 
 // The same where f and slope are made from the call's attributes.
 template <class Make>
 void unary_of(KernelTable& table, const char* op, Make make) {
-  table.add(op, {[make](const Use& use) { return map_kernel(use, make(use.call)); }});
+  table.add(op, {[make](const Use& use) { return map_kernel(use, make(use.call)); }, contiguous_only, kUnary});
 }
 
 template <class Make>
 void backward_of(KernelTable& table, const char* op, Make make) {
   table.add(op, {[make](const Use& use) {
-              const auto slope = make(use.call);
-              return map2_kernel(use, [slope](float dy, float v) { return dy * slope(v); });
-            }});
+                   const auto slope = make(use.call);
+                   return map2_kernel(use, [slope](float dy, float v) { return dy * slope(v); });
+                 },
+                 contiguous_only, kBackward});
 }
 
 // ---- with a bit for each element ----
 
 constexpr int64_t kBits = 8;
+constexpr int64_t kWide = 16;  // bits that are made and read at once, in the lanes of a vector
+
+template <class F>
+[[gnu::always_inline]] inline unsigned bits_of(const float* x, int64_t count, F inside) {
+  unsigned bits = 0;
+#pragma omp simd reduction(| : bits)
+  for (int64_t i = 0; i < count; ++i) bits |= (inside(x[i]) ? 1U : 0U) << i;
+  return bits;
+}
 
 // Bit by bit what `inside` says of x; then y = f(x), which may lie where x does.
 template <class F, class G>
 PLIMSOLL_VECTORISED void map_masked(float* y, uint8_t* mask, const float* x, int64_t count, F f, G inside) {
-  for (int64_t i = 0; mask != nullptr && i < count; i += kBits) {
-    const int64_t bits = count - i < kBits ? count - i : kBits;
-    unsigned byte = 0;
-    for (int64_t bit = 0; bit < bits; ++bit) byte |= static_cast<unsigned>(inside(x[i + bit])) << bit;
-    mask[i / kBits] = static_cast<uint8_t>(byte);
+  int64_t done = mask == nullptr ? count : 0;
+  for (; done + kWide <= count; done += kWide) {
+    const unsigned bits = bits_of(x + done, kWide, inside);
+    mask[done / kBits] = static_cast<uint8_t>(bits);
+    mask[done / kBits + 1] = static_cast<uint8_t>(bits >> kBits);
+  }
+  for (; done < count; done += kBits) {
+    mask[done / kBits] = static_cast<uint8_t>(bits_of(x + done, count - done < kBits ? count - done : kBits, inside));
   }
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
@@ -66,32 +85,39 @@ constexpr int64_t kTile = 4096;  // elements that stay in the first cache betwee
 
 template <class Make>
 void masked(KernelTable& table, const char* op, Make make) {
-  table.add(op, {[make](const Use& use) {
-              use.require_f32(0);
-              const auto [f, inside] = make(use.call);
-              const int64_t count = use.out().elements();
-              return plain([=, threads = use.threads, wants = use.wants(1), f_ = f, inside_ = inside](const Memory& m) {
-                uint8_t* mask = wants ? m.out<uint8_t>(1) : nullptr;
-                return Task([=, x = m.in<float>(0), y = m.out<float>()] {
-                  parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
-                    for (int64_t i = begin; i < end; i += kTile) {
-                      const int64_t size = end - i < kTile ? end - i : kTile;
-                      map_masked(y + i, mask == nullptr ? nullptr : mask + i / kBits, x + i, size, f_, inside_);
-                    }
-                  });
-                });
-              });
-            }});
+  table.add(
+      op, {[make](const Use& use) {
+             use.require_f32(0);
+             const auto [f, inside] = make(use.call);
+             const int64_t count = use.out().elements();
+             return plain([=, threads = use.threads, wants = use.wants(1), f_ = f, inside_ = inside](const Memory& m) {
+               uint8_t* mask = wants ? m.out<uint8_t>(1) : nullptr;
+               return Task([=, x = m.in<float>(0), y = m.out<float>()] {
+                 parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; i += kTile) {
+                     const int64_t size = end - i < kTile ? end - i : kTile;
+                     map_masked(y + i, mask == nullptr ? nullptr : mask + i / kBits, x + i, size, f_, inside_);
+                   }
+                 });
+               });
+             });
+           },
+           contiguous_only, kMasked});
 }
 
-PLIMSOLL_VECTORISED void apply_mask(float* dx, const float* dy, const uint8_t* mask, int64_t begin, int64_t end,
-                                    float set, float clear) {
-  for (int64_t i = begin; i < end; i += kBits) {
-    const unsigned byte = mask[i / kBits];
-    const int64_t bits = end - i < kBits ? end - i : kBits;
-    for (int64_t bit = 0; bit < bits; ++bit) {
-      const float slope = (byte >> bit & 1U) != 0 ? set : clear;
-      dx[i + bit] = slope == 0 ? 0 : dy[i + bit] * slope;
+// dy times what its bit says; a slope of zero gives zero whatever dy is.
+PLIMSOLL_VECTORISED void apply_mask(float* dx, const float* dy, const uint8_t* mask, int64_t count, float set,
+                                    float clear) {
+  for (int64_t i = 0; i < count; i += kWide) {
+    const int64_t lanes = count - i < kWide ? count - i : kWide;
+    unsigned bits = mask[i / kBits];
+    if (lanes > kBits) bits |= static_cast<unsigned>(mask[i / kBits + 1]) << kBits;
+    const auto slope = [=](int64_t lane) { return (bits >> lane & 1U) != 0 ? set : clear; };
+    if (lanes == kWide) {
+#pragma omp simd
+      for (int64_t lane = 0; lane < kWide; ++lane) dx[i + lane] = slope(lane) == 0 ? 0 : dy[i + lane] * slope(lane);
+    } else {
+      for (int64_t lane = 0; lane < lanes; ++lane) dx[i + lane] = slope(lane) == 0 ? 0 : dy[i + lane] * slope(lane);
     }
   }
 }
@@ -101,10 +127,31 @@ Kernel mask_backward(const Use& use) {
   const int64_t count = use.out().elements();
   const float set = real(use.call, "set");
   const float clear = real(use.call, "clear");
+  if (set == 1 && clear == 0) {
+    return plain([=, threads = use.threads](const Memory& m) -> Task {
+      return [=, dy = m.in<float>(0), mask = m.in<uint8_t>(1), dx = m.out<float>()] {
+        parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
+          simd::functions().keep(dx + begin, dy + begin, mask + begin / kBits, end - begin);
+        });
+      };
+    });
+  }
   return plain([=, threads = use.threads](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), mask = m.in<uint8_t>(1), dx = m.out<float>()] {
-      parallel_bytes(threads, count,
-                     [=](int64_t begin, int64_t end) { apply_mask(dx, dy, mask, begin, end, set, clear); });
+      parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
+        apply_mask(dx + begin, dy + begin, mask + begin / kBits, end - begin, set, clear);
+      });
+    };
+  });
+}
+
+Kernel relu(const Use& use) {
+  use.require_f32(0);
+  return plain([count = use.out().elements(), threads = use.threads, wants = use.wants(1)](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), y = m.out<float>(), mask = wants ? m.out<uint8_t>(1) : nullptr] {
+      parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
+        simd::functions().relu(y + begin, mask == nullptr ? nullptr : mask + begin / kBits, x + begin, end - begin);
+      });
     };
   });
 }
@@ -114,7 +161,7 @@ float clamped(float x, float low, float high) { return x < low ? low : x > high 
 
 void register_masked(KernelTable& table) {
   const auto positive = [](float x) { return x > 0; };
-  masked(table, "relu", [=](const Call&) { return std::pair([](float x) { return x < 0 ? 0 : x; }, positive); });
+  table.add("relu", {relu, contiguous_only, kMasked});
   masked(table, "leaky_relu", [=](const Call& call) {
     return std::pair([slope = real(call, "slope")](float x) { return x > 0 ? x : x * slope; }, positive);
   });
@@ -128,20 +175,32 @@ void register_masked(KernelTable& table) {
     return std::pair([=](float x) { return clamped(line(x), 0, 1); },
                      [=](float x) { return line(x) > 0 && line(x) < 1; });
   });
-  table.add("mask_backward", {mask_backward});
+  table.add("mask_backward", {mask_backward, contiguous_only, kBackward});
 }
 
 // ---- smooth ones ----
 
-constexpr float kGeluScale = 0.7978845608F;  // sqrt(2 / pi)
-constexpr float kGeluCube = 0.044715F;
-
-[[gnu::always_inline]] inline float gelu_tanh(float x) {
-  return 0.5F * x * (1 + fast_tanh(kGeluScale * (x + kGeluCube * x * x * x)));
+// Over contiguous arrays, by functions of simd.h.
+Kernel gelu_tanh(const Use& use) {
+  use.require_f32(0);
+  return plain([count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), y = m.out<float>()] {
+      parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
+        simd::functions().gelu_tanh(y + begin, x + begin, end - begin);
+      });
+    };
+  });
 }
-[[gnu::always_inline]] inline float gelu_tanh_slope(float x) {
-  const float tanh = fast_tanh(kGeluScale * (x + kGeluCube * x * x * x));
-  return 0.5F * (1 + tanh) + 0.5F * x * (1 - tanh * tanh) * kGeluScale * (1 + 3 * kGeluCube * x * x);
+
+Kernel gelu_tanh_backward(const Use& use) {
+  use.require_f32(0);
+  return plain([count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+    return [=, dy = m.in<float>(0), x = m.in<float>(1), dx = m.out<float>()] {
+      parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
+        simd::functions().gelu_tanh_backward(dx + begin, dy + begin, x + begin, end - begin);
+      });
+    };
+  });
 }
 
 // The normal distribution: up to x, and at x.
@@ -186,8 +245,8 @@ void register_reading_input(KernelTable& table) {
   backward(table, "silu_backward", [](float x) { return fast_sigmoid(x) * (1 + x * (1 - fast_sigmoid(x))); });
   unary(table, "gelu", [](float x) { return x * normal_below(x); });
   backward(table, "gelu_backward", [](float x) { return normal_below(x) + x * normal_at(x); });
-  unary(table, "gelu_tanh", [](float x) { return gelu_tanh(x); });
-  backward(table, "gelu_tanh_backward", [](float x) { return gelu_tanh_slope(x); });
+  table.add("gelu_tanh", {gelu_tanh, contiguous_only, kUnary});
+  table.add("gelu_tanh_backward", {gelu_tanh_backward, contiguous_only, kBackward});
   unary(table, "hard_swish", [](float x) { return x * clamped(x / 6 + 0.5F, 0, 1); });
   backward(table, "hard_swish_backward", [](float x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5F; });
   unary(table, "sin", [](float x) { return std::sin(x); });

@@ -1,10 +1,12 @@
 // Pools over up to three spatial dimensions, a plane to a thread. All four kinds are the same loops over windows; where
-// the windows lie is worked out when the kernel is prepared.
+// the windows lie is worked out when the kernel is prepared. In blocked tensors a plane has kChannelBlock channels
+// beside each other, in lanes.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
+#include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/kernel.h"
 #include "plimsoll/program/window.h"
@@ -12,11 +14,7 @@
 namespace plimsoll::kernels {
 namespace {
 
-// A window along one dimension: elements start + k * step for k in [first, end), those that are in x.
-struct Reach {
-  int64_t start, first, end;
-  int64_t divisor;  // what an average counts
-};
+using simd::Reach;
 
 struct Axis {
   int64_t size = 1;    // of x
@@ -28,9 +26,21 @@ struct Axis {
 // The last three dimensions of x; missing ones are 1.
 struct Planes {
   int64_t count = 0;
+  int64_t lanes = 1;
   std::array<Axis, 3> axes;
   bool numbers_plane = false;  // taps are numbered by their place in x, not in the window
   int threads = 1;
+
+  // With lanes. Points into this one.
+  simd::PoolPlane in_lanes() const {
+    simd::PoolPlane plane{{}, numbers_plane};
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Axis& axis = axes[i];
+      plane.axes[i] = {axis.size, axis.kernel, axis.step, axis.windows.data(),
+                       static_cast<int64_t>(axis.windows.size())};
+    }
+    return plane;
+  }
 
   int64_t x_size() const { return axes[0].size * axes[1].size * axes[2].size; }
   int64_t y_size() const {
@@ -67,10 +77,12 @@ Axis adaptive_axis(int64_t size, int64_t windows) {
   return result;
 }
 
-Planes planes_of(const Use& use, const Shape& x, const Shape& y, bool adaptive, bool count_padding) {
+Planes planes_of(const Use& use, const Tensor& x_tensor, const Shape& y, bool adaptive, bool count_padding) {
   use.require_f32(0);
+  const Shape& x = x_tensor.shape;
   Planes planes;
-  planes.count = x[0] * x[1];
+  planes.lanes = x_tensor.blocked ? kChannelBlock : 1;
+  planes.count = x[0] * x[1] / planes.lanes;
   planes.numbers_plane = adaptive;
   planes.threads = use.threads;
   const int rank = x.rank() - 2;
@@ -105,7 +117,7 @@ template <class F>
 
 // Calls f(place in y, reaches along the three dimensions) for each window of a plane.
 template <class F>
-void for_each_window(const Planes& p, F f) {
+[[gnu::always_inline]] inline void for_each_window(const Planes& p, F f) {
   int64_t place = 0;
   for (const Reach& a : p.axes[0].windows) {
     for (const Reach& b : p.axes[1].windows) {
@@ -116,29 +128,43 @@ void for_each_window(const Planes& p, F f) {
 
 template <class F>
 void for_each_plane(const Planes& p, const F& f) {
-  parallel(p.threads, p.count, kGrain / (p.x_size() + 1) + 1, [&](int, int64_t begin, int64_t end) {
+  parallel(p.threads, p.count, kGrain / (p.x_size() * p.lanes + 1) + 1, [&](int, int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) f(plane);
   });
 }
 
+// The largest of each window; of equal ones the first, and NaN above all.
+template <class Index>
+void maximum_plane(const Planes& p, const float* x, float* y, Index* indices) {
+  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+    float largest = -std::numeric_limits<float>::infinity();
+    int64_t index = -1;
+    for_each_tap(p, a, b, c, [&](int64_t at, int64_t number) {
+      if (index >= 0 && !(x[at] > largest) && !std::isnan(x[at])) return;
+      largest = x[at];
+      index = number;
+    });
+    y[place] = largest;
+    if (indices != nullptr) indices[place] = static_cast<Index>(std::max<int64_t>(index, 0));
+  });
+}
+
+const simd::MaxPool<uint8_t>& lanes_of(uint8_t) { return simd::functions().max_pool_u8; }
+const simd::MaxPool<int32_t>& lanes_of(int32_t) { return simd::functions().max_pool_i32; }
+
 template <class Index>
 Kernel maximum(const Use& use, const Planes& planes) {
   return plain([planes, wants = use.wants(1)](const Memory& m) -> Task {
-    return [=, all_x = m.in<float>(0), all_y = m.out<float>(), all_indices = wants ? m.out<Index>(1) : nullptr] {
+    return [=, x = m.in<float>(0), y = m.out<float>(), indices = wants ? m.out<Index>(1) : nullptr] {
       for_each_plane(planes, [&](int64_t plane) {
-        const float* x = all_x + plane * planes.x_size();
-        const int64_t first = plane * planes.y_size();
-        for_each_window(planes, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-          float largest = -std::numeric_limits<float>::infinity();
-          int64_t index = -1;
-          for_each_tap(planes, a, b, c, [&](int64_t at, int64_t number) {
-            if (index >= 0 && !(x[at] > largest) && !std::isnan(x[at])) return;
-            largest = x[at];
-            index = number;
-          });
-          all_y[first + place] = largest;
-          if (all_indices != nullptr) all_indices[first + place] = static_cast<Index>(std::max<int64_t>(index, 0));
-        });
+        const int64_t at = plane * planes.x_size() * planes.lanes;
+        const int64_t place = plane * planes.y_size() * planes.lanes;
+        Index* index = indices == nullptr ? nullptr : indices + place;
+        if (planes.lanes == 1) {
+          maximum_plane(planes, x + at, y + place, index);
+        } else {
+          lanes_of(Index{}).forward(planes.in_lanes(), x + at, y + place, index);
+        }
       });
     };
   });
@@ -155,76 +181,109 @@ int64_t place_of_tap(const Planes& p, int64_t number, const Reach& a, const Reac
 }
 
 template <class Index>
+void maximum_backward_plane(const Planes& p, const float* dy, const Index* indices, float* dx) {
+  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+    const bool sees_x = a.first < a.end && b.first < b.end && c.first < c.end;
+    if (sees_x) dx[place_of_tap(p, indices[place], a, b, c)] += dy[place];
+  });
+}
+
+template <class Index>
 Kernel maximum_backward(const Planes& planes) {
   return plain([planes](const Memory& m) -> Task {
-    return [=, all_dy = m.in<float>(0), all_indices = m.in<Index>(1), all_dx = m.out<float>()] {
+    return [=, dy = m.in<float>(0), indices = m.in<Index>(1), all_dx = m.out<float>()] {
       for_each_plane(planes, [&](int64_t plane) {
-        float* dx = all_dx + plane * planes.x_size();
-        const int64_t first = plane * planes.y_size();
-        std::fill(dx, dx + planes.x_size(), 0.0F);
-        for_each_window(planes, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-          const bool sees_x = a.first < a.end && b.first < b.end && c.first < c.end;
-          if (!sees_x) return;
-          dx[place_of_tap(planes, all_indices[first + place], a, b, c)] += all_dy[first + place];
-        });
+        float* dx = all_dx + plane * planes.x_size() * planes.lanes;
+        const int64_t place = plane * planes.y_size() * planes.lanes;
+        std::fill(dx, dx + planes.x_size() * planes.lanes, 0.0F);
+        if (planes.lanes == 1) {
+          maximum_backward_plane(planes, dy + place, indices + place, dx);
+        } else {
+          lanes_of(Index{}).backward(planes.in_lanes(), dy + place, indices + place, dx);
+        }
       });
     };
+  });
+}
+
+void average_plane(const Planes& p, const float* x, float* y) {
+  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+    float sum = 0;
+    for_each_tap(p, a, b, c, [&](int64_t at, int64_t) { sum += x[at]; });
+    y[place] = sum / static_cast<float>(a.divisor * b.divisor * c.divisor);
   });
 }
 
 Kernel average(const Planes& planes) {
   return plain([planes](const Memory& m) -> Task {
-    return [=, all_x = m.in<float>(0), all_y = m.out<float>()] {
+    return [=, x = m.in<float>(0), y = m.out<float>()] {
       for_each_plane(planes, [&](int64_t plane) {
-        const float* x = all_x + plane * planes.x_size();
-        float* y = all_y + plane * planes.y_size();
-        for_each_window(planes, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-          float sum = 0;
-          for_each_tap(planes, a, b, c, [&](int64_t at, int64_t) { sum += x[at]; });
-          y[place] = sum / static_cast<float>(a.divisor * b.divisor * c.divisor);
-        });
+        const float* from = x + plane * planes.x_size() * planes.lanes;
+        float* to = y + plane * planes.y_size() * planes.lanes;
+        if (planes.lanes == 1) {
+          average_plane(planes, from, to);
+        } else {
+          simd::functions().average_pool(planes.in_lanes(), from, to);
+        }
       });
     };
+  });
+}
+
+void average_backward_plane(const Planes& p, const float* dy, float* dx) {
+  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+    const float share = dy[place] / static_cast<float>(a.divisor * b.divisor * c.divisor);
+    for_each_tap(p, a, b, c, [&](int64_t at, int64_t) { dx[at] += share; });
   });
 }
 
 Kernel average_backward(const Planes& planes) {
   return plain([planes](const Memory& m) -> Task {
-    return [=, all_dy = m.in<float>(0), all_dx = m.out<float>()] {
+    return [=, dy = m.in<float>(0), all_dx = m.out<float>()] {
       for_each_plane(planes, [&](int64_t plane) {
-        float* dx = all_dx + plane * planes.x_size();
-        const float* dy = all_dy + plane * planes.y_size();
-        std::fill(dx, dx + planes.x_size(), 0.0F);
-        for_each_window(planes, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-          const float share = dy[place] / static_cast<float>(a.divisor * b.divisor * c.divisor);
-          for_each_tap(planes, a, b, c, [&](int64_t at, int64_t) { dx[at] += share; });
-        });
+        float* dx = all_dx + plane * planes.x_size() * planes.lanes;
+        std::fill(dx, dx + planes.x_size() * planes.lanes, 0.0F);
+        const float* from = dy + plane * planes.y_size() * planes.lanes;
+        if (planes.lanes == 1) {
+          average_backward_plane(planes, from, dx);
+        } else {
+          simd::functions().average_pool_backward(planes.in_lanes(), from, dx);
+        }
       });
     };
   });
 }
 
+const Blocking kForward{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0, 1}};
+const Blocking kBackward{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}};
+const Blocking kAverage{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0}};
+
 void add_maximum(KernelTable& table, const std::string& op, bool adaptive) {
   table.add(op, {[=](const Use& use) {
-              const Planes planes = planes_of(use, use.in(0).shape, use.out().shape, adaptive, false);
-              const bool narrow = !adaptive && use.wants(1) && use.out(1).dtype == DType::u8;
-              return narrow ? maximum<uint8_t>(use, planes) : maximum<int32_t>(use, planes);
-            }});
+                   const Planes planes = planes_of(use, use.in(0), use.out().shape, adaptive, false);
+                   const bool narrow = !adaptive && use.wants(1) && use.out(1).dtype == DType::u8;
+                   return narrow ? maximum<uint8_t>(use, planes) : maximum<int32_t>(use, planes);
+                 },
+                 contiguous_only, kForward});
   table.add(op + "_backward", {[=](const Use& use) {
-              const Planes planes = planes_of(use, use.out().shape, use.in(0).shape, adaptive, false);
-              return use.in(1).dtype == DType::u8 ? maximum_backward<uint8_t>(planes)
-                                                  : maximum_backward<int32_t>(planes);
-            }});
+                                 const Planes planes = planes_of(use, use.out(), use.in(0).shape, adaptive, false);
+                                 return use.in(1).dtype == DType::u8 ? maximum_backward<uint8_t>(planes)
+                                                                     : maximum_backward<int32_t>(planes);
+                               },
+                               contiguous_only, kBackward});
 }
 
 void add_average(KernelTable& table, const std::string& op, bool adaptive) {
   const auto counts_padding = [=](const Use& use) { return !adaptive && use.call.flag("count_include_pad"); };
   table.add(op, {[=](const Use& use) {
-              return average(planes_of(use, use.in(0).shape, use.out().shape, adaptive, counts_padding(use)));
-            }});
-  table.add(op + "_backward", {[=](const Use& use) {
-              return average_backward(planes_of(use, use.out().shape, use.in(0).shape, adaptive, counts_padding(use)));
-            }});
+                   return average(planes_of(use, use.in(0), use.out().shape, adaptive, counts_padding(use)));
+                 },
+                 contiguous_only, kAverage});
+  table.add(op + "_backward",
+            {[=](const Use& use) {
+               return average_backward(planes_of(use, use.out(), use.in(0).shape, adaptive, counts_padding(use)));
+             },
+             contiguous_only, kAverage});
 }
 
 }  // namespace

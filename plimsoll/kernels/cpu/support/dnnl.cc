@@ -51,10 +51,17 @@ dnnl::primitive_attr dnnl_attributes() {
   return attributes;
 }
 
+bool dnnl_prefers_blocks() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
+
 memory::dims dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
 memory::desc desc_of(const Tensor& tensor) {
   const auto rank = tensor.shape.rank();
+  if (tensor.blocked) {
+    using Tag = memory::format_tag;
+    const Tag tag = rank == 3 ? Tag::nCw16c : rank == 4 ? Tag::nChw16c : Tag::nCdhw16c;
+    return {dims_of(tensor.shape), memory::data_type::f32, tag};
+  }
   return {dims_of(tensor.shape), memory::data_type::f32,
           memory::dims(tensor.strides.begin(), tensor.strides.begin() + rank)};
 }

@@ -14,6 +14,9 @@ const dnnl::engine& dnnl_engine();
 // Scratchpads come from the caller.
 dnnl::primitive_attr dnnl_attributes();
 
+// Whether oneDNN convolves in blocks of kChannelBlock channels on this machine.
+bool dnnl_prefers_blocks();
+
 dnnl::memory::dims dims_of(const Shape& shape);
 // f32 as the tensor lies; as any layout that a primitive likes best; in row-major order.
 dnnl::memory::desc desc_of(const Tensor& tensor);

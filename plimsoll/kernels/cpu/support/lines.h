@@ -4,27 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/math.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
-
-template <class = void>
-PLIMSOLL_VECTORISED float largest_of(const float* x, int64_t length) {
-  float largest = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < length; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
-template <class = void>
-PLIMSOLL_VECTORISED float sum_of_exp(const float* x, int64_t length, float largest) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < length; ++i) sum += fast_exp(x[i] - largest);
-  return sum;
-}
 
 // Element i of a line lies `i * stride` after its start.
 struct Lines {
@@ -43,14 +28,14 @@ struct Lines {
   int64_t grain() const { return kGrain / (length + 1) + 1; }  // lines that are worth a thread
 
   float largest(const float* x) const {
-    if (stride == 1) return largest_of(x, length);
+    if (stride == 1) return simd::functions().largest(x, length);
     float most = -std::numeric_limits<float>::infinity();
     for (int64_t i = 0; i < length; ++i) most = x[i * stride] > most ? x[i * stride] : most;
     return most;
   }
 
   float exp_sum(const float* x, float most) const {
-    if (stride == 1) return sum_of_exp(x, length, most);
+    if (stride == 1) return simd::functions().sum_of_exp(x, length, most);
     float sum = 0;
     for (int64_t i = 0; i < length; ++i) sum += fast_exp(x[i * stride] - most);
     return sum;

@@ -1,0 +1,53 @@
+// From one layout to another, by oneDNN.
+#include "plimsoll/kernels/copy.h"
+#include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/parallel.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+// An element to a byte, as the indices of a pool.
+template <class Element>
+Kernel reorder_blocks(const Use& use) {
+  const Shape& shape = use.out().shape;
+  const int64_t groups = shape[0] * shape[1] / kChannelBlock;
+  const int64_t plane = shape.elements() / (shape[0] * shape[1]);
+  const bool into = use.out().blocked;
+  return plain([=, threads = use.threads](const Memory& m) -> Task {
+    return [=, from = m.in<Element>(0), to = m.out<Element>()] {
+      parallel(threads, groups, kGrain / (plane * kChannelBlock) + 1, [=](int, int64_t begin, int64_t end) {
+        for (int64_t at = begin * plane * kChannelBlock; at < end * plane * kChannelBlock; ++at) {
+          const int64_t group = at / (plane * kChannelBlock);
+          const int64_t inside = at % (plane * kChannelBlock);
+          const int64_t other = group * plane * kChannelBlock + inside % kChannelBlock * plane + inside / kChannelBlock;
+          to[into ? at : other] = from[into ? other : at];
+        }
+      });
+    };
+  });
+}
+
+Kernel reorder(const Use& use) {
+  if (use.in(0).blocked == use.out().blocked) {
+    return plain([from = use.in(0), to = use.out()](const Memory& m) -> Task {
+      return [=, x = m.in<std::byte>(0), y = m.out<std::byte>()] { copy_strided(from, x, to, y); };
+    });
+  }
+  if (use.out().dtype != DType::f32) {
+    return element_bytes(use.out().dtype) == 1 ? reorder_blocks<uint8_t>(use) : reorder_blocks<int32_t>(use);
+  }
+  const auto from = desc_of(use.in(0));
+  const auto to = desc_of(use.out());
+  DnnlKernel kernel(dnnl::reorder::primitive_desc(dnnl_engine(), from, dnnl_engine(), to, dnnl_attributes()));
+  kernel.input(DNNL_ARG_FROM, 0, from, from);
+  kernel.output(DNNL_ARG_TO, 0, to, to);
+  return std::move(kernel).finish();
+}
+
+}  // namespace
+
+void register_layout_cpu(KernelTable& table) {
+  table.add("reorder", {reorder, any_layout, {.rule = Blocking::Rule::each, .inputs = {0}, .outputs = {0}}});
+}
+
+}  // namespace plimsoll::kernels

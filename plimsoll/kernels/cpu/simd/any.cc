@@ -1,0 +1,2 @@
+#define PLIMSOLL_SIMD any
+#include "plimsoll/kernels/cpu/simd/body.h"

@@ -1,0 +1,2 @@
+#define PLIMSOLL_SIMD avx2
+#include "plimsoll/kernels/cpu/simd/body.h"

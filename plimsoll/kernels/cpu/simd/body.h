@@ -1,0 +1,339 @@
+// The code of simd.h, compiled into the namespace PLIMSOLL_SIMD by the file that includes it.
+#include "plimsoll/kernels/cpu/simd/simd.h"
+
+#if defined(__AVX512DQ__)
+#include <immintrin.h>
+#endif
+
+namespace plimsoll::kernels::simd::PLIMSOLL_SIMD {
+namespace {
+
+using Floats [[gnu::vector_size(kLanes * sizeof(float))]] = float;
+using Ints [[gnu::vector_size(kLanes * sizeof(int32_t))]] = int32_t;
+using Bytes [[gnu::vector_size(kLanes)]] = uint8_t;
+
+template <class Vector, class Element>
+[[gnu::always_inline]] inline Vector load(const Element* from) {
+  Vector vector;
+  __builtin_memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+template <class Vector, class Element>
+[[gnu::always_inline]] inline void store(Element* to, const Vector& vector) {
+  __builtin_memcpy(to, &vector, sizeof vector);
+}
+
+// ---- products ----
+
+// R rows by V vectors of c, kept in registers over the whole inner dimension.
+template <int R, int V>
+[[gnu::always_inline]] inline void block(const TileProduct& p, int64_t row, int64_t column) {
+  Floats sums[R][V] = {};
+  for (int r = 0; p.add && r < R; ++r) {
+    for (int v = 0; v < V; ++v) sums[r][v] = load<Floats>(p.c + (row + r) * p.c_row + column + v * kLanes);
+  }
+  const float* a = p.a + row * p.a_row;
+  const float* b = p.b + column;
+  for (int64_t k = 0; k < p.inner; ++k) {
+    Floats line[V];
+    for (int v = 0; v < V; ++v) line[v] = load<Floats>(b + k * p.b_row + v * kLanes);
+    for (int r = 0; r < R; ++r) {
+      const float factor = a[r * p.a_row + k * p.a_step];
+      for (int v = 0; v < V; ++v) sums[r][v] += factor * line[v];
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v) store(p.c + (row + r) * p.c_row + column + v * kLanes, sums[r][v]);
+  }
+}
+
+template <int V>
+[[gnu::always_inline]] inline void columns_block(const TileProduct& p, int64_t column) {
+  int64_t row = 0;
+  for (; row + 6 <= p.rows; row += 6) block<6, V>(p, row, column);
+  for (; row + 2 <= p.rows; row += 2) block<2, V>(p, row, column);
+  for (; row < p.rows; ++row) block<1, V>(p, row, column);
+}
+
+// What is left of a width that is no multiple of a vector.
+void last_columns(const TileProduct& p, int64_t first) {
+  for (int64_t row = 0; row < p.rows; ++row) {
+    for (int64_t column = first; column < p.columns; ++column) {
+      float sum = p.add ? p.c[row * p.c_row + column] : 0;
+      for (int64_t k = 0; k < p.inner; ++k) sum += p.a[row * p.a_row + k * p.a_step] * p.b[k * p.b_row + column];
+      p.c[row * p.c_row + column] = sum;
+    }
+  }
+}
+
+void multiply(const TileProduct& p) {
+  int64_t column = 0;
+  for (; column + 4 * kLanes <= p.columns; column += 4 * kLanes) columns_block<4>(p, column);
+  for (; column + kLanes <= p.columns; column += kLanes) columns_block<1>(p, column);
+  last_columns(p, column);
+}
+
+// ---- bits ----
+
+constexpr int64_t kBits = 8;
+
+// A bit for each lane that is not zero.
+[[gnu::always_inline]] inline unsigned bits_of(const Ints& lanes) {
+#if defined(__AVX512DQ__)
+  return _mm512_movepi32_mask(reinterpret_cast<const __m512i&>(lanes));
+#else
+  unsigned bits = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) bits |= (static_cast<unsigned>(lanes[lane]) & 1U) << lane;
+  return bits;
+#endif
+}
+
+// All bits of a lane where its bit is set.
+[[gnu::always_inline]] inline Ints lanes_of(unsigned bits) {
+  constexpr Ints kEach = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+  return ((Ints{} + static_cast<int32_t>(bits)) & kEach) != 0;
+}
+
+void relu(float* y, uint8_t* mask, const float* x, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto v = load<Floats>(x + i);
+    if (mask != nullptr) store(mask + i / kBits, static_cast<uint16_t>(bits_of(v > 0.0F)));
+    store(y + i, v < 0.0F ? Floats{} : v);
+  }
+  for (; i < count; ++i) {
+    if (mask != nullptr && i % kBits == 0) mask[i / kBits] = 0;
+    if (mask != nullptr && x[i] > 0) mask[i / kBits] = static_cast<uint8_t>(mask[i / kBits] | 1U << i % kBits);
+    y[i] = x[i] < 0 ? 0 : x[i];
+  }
+}
+
+void keep(float* dx, const float* dy, const uint8_t* mask, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const unsigned bits = load<uint16_t>(mask + i / kBits);
+    store(dx + i, lanes_of(bits) ? load<Floats>(dy + i) : Floats{});
+  }
+  for (; i < count; ++i) dx[i] = (mask[i / kBits] >> i % kBits & 1U) != 0 ? dy[i] : 0;
+}
+
+// ---- exponentials ----
+
+[[gnu::always_inline]] inline Floats load_some(const float* from, int64_t count, float rest) {
+  Floats vector = Floats{} + rest;
+  for (int64_t i = 0; i < count; ++i) vector[i] = from[i];
+  return vector;
+}
+
+[[gnu::always_inline]] inline void store_some(float* to, const Floats& vector, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = vector[i];
+}
+
+[[gnu::always_inline]] inline float sum(const Floats& vector) {
+  float total = 0;
+  for (int64_t i = 0; i < kLanes; ++i) total += vector[i];
+  return total;
+}
+
+[[gnu::always_inline]] inline Floats exp(const Floats& x) {
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves no fraction
+  const Floats low = x < -87.3F ? Floats{} - 87.3F : x;
+  const Floats held = low > 88.3F ? Floats{} + 88.3F : low;
+  const Floats n = (held * 1.44269504F + kRound) - kRound;
+  const Floats r = (held - n * 0.693359375F) + n * 2.12194440e-4F;
+  Floats p = Floats{} + 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  const Floats mantissa = p * r * r + r + 1.0F;
+  const Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
+  const Floats y = mantissa * load<Floats>(&power);
+  return x > 88.72F ? Floats{} + __builtin_inff() : (x < -87.3F ? Floats{} : y);
+}
+
+float largest(const float* x, int64_t count) {
+  Floats most = Floats{} - __builtin_inff();
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto v = load<Floats>(x + i);
+    most = v > most ? v : most;
+  }
+  float one = -__builtin_inff();
+  for (int64_t lane = 0; lane < kLanes; ++lane) one = most[lane] > one ? most[lane] : one;
+  for (; i < count; ++i) one = x[i] > one ? x[i] : one;
+  return one;
+}
+
+float sum_of_exp(const float* x, int64_t count, float shift) {
+  Floats total = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) total += exp(load<Floats>(x + i) - shift);
+  if (i < count) total += exp(load_some(x + i, count - i, -__builtin_inff()) - shift);
+  return sum(total);
+}
+
+float exp_in_place(float* x, int64_t count, float shift) {
+  Floats total = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Floats y = exp(load<Floats>(x + i) - shift);
+    total += y;
+    store(x + i, y);
+  }
+  if (i < count) {
+    const Floats y = exp(load_some(x + i, count - i, -__builtin_inff()) - shift);
+    total += y;
+    store_some(x + i, y, count - i);
+  }
+  return sum(total);
+}
+
+// Calls f(x) with vectors of x for vectors of y; what is left of the last ones is not stored.
+template <class F>
+[[gnu::always_inline]] inline void map(float* y, const float* x, int64_t count, const F& f) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, f(load<Floats>(x + i)));
+  if (i < count) store_some(y + i, f(load_some(x + i, count - i, 0)), count - i);
+}
+
+void exp_slope(float* dx, const float* x, int64_t count, float shift, float slope, float share) {
+  map(dx, x, count, [=](const Floats& v) { return slope * (exp(v - shift) - share); });
+}
+
+constexpr float kGeluScale = 0.7978845608F;  // sqrt(2 / pi)
+constexpr float kGeluCube = 0.044715F;
+
+// tanh of what gelu takes it of; to about 1e-7 of 1.
+[[gnu::always_inline]] inline Floats gelu_gate(const Floats& x) {
+  const Floats inner = kGeluScale * (x + kGeluCube * x * x * x);
+  return 1.0F - 2.0F / (1.0F + exp(2.0F * inner));
+}
+
+void gelu_tanh(float* y, const float* x, int64_t count) {
+  map(y, x, count, [](const Floats& v) { return 0.5F * v * (1.0F + gelu_gate(v)); });
+}
+
+[[gnu::always_inline]] inline Floats gelu_slope(const Floats& x) {
+  const Floats gate = gelu_gate(x);
+  return 0.5F * (1.0F + gate) + 0.5F * x * (1.0F - gate * gate) * kGeluScale * (1.0F + 3.0F * kGeluCube * x * x);
+}
+
+void gelu_tanh_backward(float* dx, const float* dy, const float* x, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(dx + i, load<Floats>(dy + i) * gelu_slope(load<Floats>(x + i)));
+  if (i == count) return;
+  const Floats slope = gelu_slope(load_some(x + i, count - i, 0));
+  store_some(dx + i, load_some(dy + i, count - i, 0) * slope, count - i);
+}
+
+// ---- pools ----
+
+// Calls f(place in x, number of the tap) for each tap of a window.
+template <class F>
+[[gnu::always_inline]] inline void for_each_tap(const PoolPlane& p, const Reach& a, const Reach& b, const Reach& c,
+                                                const F& f) {
+  const auto& [depth, height, width] = p.axes;
+  for (int64_t i = a.first; i < a.end; ++i) {
+    const int64_t slab = (a.start + i * depth.step) * height.size;
+    for (int64_t j = b.first; j < b.end; ++j) {
+      const int64_t row = (slab + b.start + j * height.step) * width.size;
+      const int64_t number = (i * height.kernel + j) * width.kernel;
+      for (int64_t k = c.first; k < c.end; ++k) {
+        const int64_t at = row + c.start + k * width.step;
+        f(at, static_cast<int32_t>(p.numbers_plane ? at : number + k));
+      }
+    }
+  }
+}
+
+// Calls f(place in y, reaches along the three dimensions) for each window of a plane.
+template <class F>
+[[gnu::always_inline]] inline void for_each_window(const PoolPlane& p, const F& f) {
+  int64_t place = 0;
+  for (int64_t i = 0; i < p.axes[0].count; ++i) {
+    for (int64_t j = 0; j < p.axes[1].count; ++j) {
+      for (int64_t k = 0; k < p.axes[2].count; ++k) {
+        f(place++, p.axes[0].windows[i], p.axes[1].windows[j], p.axes[2].windows[k]);
+      }
+    }
+  }
+}
+
+[[gnu::always_inline]] inline void store_index(int32_t* to, const Ints& index) { store(to, index); }
+[[gnu::always_inline]] inline void store_index(uint8_t* to, const Ints& index) {
+  store(to, __builtin_convertvector(index, Bytes));
+}
+[[gnu::always_inline]] inline Ints load_index(const int32_t* from) { return load<Ints>(from); }
+[[gnu::always_inline]] inline Ints load_index(const uint8_t* from) {
+  return __builtin_convertvector(load<Bytes>(from), Ints);
+}
+
+template <class Index>
+void max_pool(const PoolPlane& p, const float* x, float* y, Index* indices) {
+  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+    Floats largest = Floats{} - __builtin_inff();
+    Ints index = Ints{} - 1;
+    for_each_tap(p, a, b, c, [&](int64_t at, int32_t number) {
+      const auto tap = load<Floats>(x + at * kLanes);
+      const Ints takes = (index < 0) | (tap > largest) | (tap != tap);
+      largest = takes ? tap : largest;
+      index = takes ? Ints{} + number : index;
+    });
+    store(y + place * kLanes, largest);
+    if (indices != nullptr) store_index(indices + place * kLanes, index < 0 ? Ints{} : index);
+  });
+}
+
+// Every tap looks whether it was the largest.
+template <class Index>
+void max_pool_backward(const PoolPlane& p, const float* dy, const Index* indices, float* dx) {
+  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+    const auto slopes = load<Floats>(dy + place * kLanes);
+    const Ints largest = load_index(indices + place * kLanes);
+    for_each_tap(p, a, b, c, [&](int64_t at, int32_t number) {
+      float* to = dx + at * kLanes;
+      store(to, load<Floats>(to) + (largest == number ? slopes : Floats{}));
+    });
+  });
+}
+
+void average_pool(const PoolPlane& p, const float* x, float* y) {
+  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+    Floats sum = {};
+    for_each_tap(p, a, b, c, [&](int64_t at, int32_t) { sum += load<Floats>(x + at * kLanes); });
+    store(y + place * kLanes, sum / static_cast<float>(a.divisor * b.divisor * c.divisor));
+  });
+}
+
+void average_pool_backward(const PoolPlane& p, const float* dy, float* dx) {
+  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
+    const Floats share = load<Floats>(dy + place * kLanes) / static_cast<float>(a.divisor * b.divisor * c.divisor);
+    for_each_tap(p, a, b, c, [&](int64_t at, int32_t) {
+      float* to = dx + at * kLanes;
+      store(to, load<Floats>(to) + share);
+    });
+  });
+}
+
+}  // namespace
+
+const Functions kFunctions = {
+    .multiply = multiply,
+    .relu = relu,
+    .keep = keep,
+    .largest = largest,
+    .sum_of_exp = sum_of_exp,
+    .exp_in_place = exp_in_place,
+    .exp_slope = exp_slope,
+    .gelu_tanh = gelu_tanh,
+    .gelu_tanh_backward = gelu_tanh_backward,
+    .max_pool_u8 = {max_pool<uint8_t>, max_pool_backward<uint8_t>},
+    .max_pool_i32 = {max_pool<int32_t>, max_pool_backward<int32_t>},
+    .average_pool = average_pool,
+    .average_pool_backward = average_pool_backward,
+};
+
+}  // namespace plimsoll::kernels::simd::PLIMSOLL_SIMD

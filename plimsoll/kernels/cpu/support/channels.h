@@ -1,0 +1,90 @@
+// [batch, channels, ..] as planes, one for each channel of a sample, or in a blocked tensor one for each group of
+// kChannelBlock channels, which stand beside each other in `lanes`.
+#pragma once
+
+#include <array>
+
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+
+using LaneSums = std::array<double, kChannelBlock>;
+
+// Sums of f(i) over [0, count) where the channels are in lanes, f(i) an element: first over short runs in f32, as
+// vectors, then those in f64, so that long sums stay exact.
+constexpr int64_t kRun = 256;
+
+template <class F>
+[[gnu::always_inline]] inline void add_lanes(LaneSums& sums, int64_t positions, F f) {
+  for (int64_t first = 0; first < positions; first += kRun) {
+    const int64_t end = first + kRun < positions ? first + kRun : positions;
+    float run[kChannelBlock] = {};
+    for (int64_t i = first; i < end; ++i) {
+#pragma omp simd
+      for (int64_t lane = 0; lane < kChannelBlock; ++lane) run[lane] += f(i * kChannelBlock + lane, lane);
+    }
+    for (int64_t lane = 0; lane < kChannelBlock; ++lane)
+      sums[static_cast<size_t>(lane)] += static_cast<double>(run[lane]);
+  }
+}
+
+// The same for one channel, whose elements lie together.
+template <class F>
+[[gnu::always_inline]] inline void add_line(LaneSums& sums, int64_t positions, F f) {
+  for (int64_t first = 0; first < positions; first += kRun * kChannelBlock) {
+    const int64_t end = first + kRun * kChannelBlock < positions ? first + kRun * kChannelBlock : positions;
+    float run = 0;
+#pragma omp simd reduction(+ : run)
+    for (int64_t i = first; i < end; ++i) run += f(i, 0);
+    sums[0] += static_cast<double>(run);
+  }
+}
+
+template <class = void>
+PLIMSOLL_VECTORISED void add_plane_in_lanes(LaneSums& sums, const float* x, int64_t positions) {
+  add_lanes(sums, positions, [x](int64_t i, int64_t) { return x[i]; });
+}
+
+template <class = void>
+PLIMSOLL_VECTORISED void add_plane_in_line(LaneSums& sums, const float* x, int64_t positions) {
+  add_line(sums, positions, [x](int64_t i, int64_t) { return x[i]; });
+}
+
+struct Channels {
+  int64_t batch, channels;
+  int64_t positions;  // in a plane
+  int64_t lanes;
+
+  explicit Channels(const Tensor& tensor)
+      : batch(tensor.shape[0]),
+        channels(tensor.shape[1]),
+        positions(Shape(tensor.shape.dims().subspan(2)).elements()),
+        lanes(tensor.blocked ? kChannelBlock : 1) {}
+
+  int64_t groups() const { return channels / lanes; }
+  int64_t plane_size() const { return positions * lanes; }
+  int64_t at(int64_t n, int64_t group) const { return (n * groups() + group) * plane_size(); }
+
+  // Calls f(group), in parallel.
+  template <class F>
+  void for_each_group(int threads, const F& f) const {
+    parallel(threads, groups(), kGrain / (batch * plane_size() + 1) + 1, [&](int, int64_t begin, int64_t end) {
+      for (int64_t group = begin; group < end; ++group) f(group);
+    });
+  }
+
+  // Calls f(plane, its first channel), in parallel.
+  template <class F>
+  void for_each_plane(int threads, const F& f) const {
+    parallel(threads, batch * groups(), kGrain / (plane_size() + 1) + 1, [&](int, int64_t begin, int64_t end) {
+      for (int64_t plane = begin; plane < end; ++plane) f(plane, plane % groups() * lanes);
+    });
+  }
+
+  void add_plane(LaneSums& sums, const float* x) const {
+    (lanes == 1 ? add_plane_in_line<> : add_plane_in_lanes<>)(sums, x, positions);
+  }
+};
+
+}  // namespace plimsoll::kernels
