@@ -50,6 +50,12 @@ std::vector<Placed> place_resident(const Program& program, const MemoryPlan& mem
   return resident;
 }
 
+Search::Clock::time_point deadline_after(double seconds) {
+  constexpr double kMostSeconds = 1e9;
+  return Search::Clock::now() + std::chrono::duration_cast<Search::Clock::duration>(
+                                    std::chrono::duration<double>(std::min(seconds, kMostSeconds)));
+}
+
 // One call of make_plan.
 class Planner {
  public:
@@ -57,8 +63,12 @@ class Planner {
       : lowered_(lowered),
         options_(options),
         graph_(make_step_graph(lowered, seconds())),
-        search_(graph_, Search::Clock::now() + std::chrono::duration_cast<Search::Clock::duration>(
-                                                   std::chrono::duration<double>(options.time_limit_s))) {}
+        search_(graph_, deadline_after(options.time_limit_s), options.work_limit) {
+    if (!options.progress) return;
+    search_.tell([this](const Found& found) {
+      options_.progress({search_.work(), effort(), found.peak_bytes, found.seconds});
+    });
+  }
 
   std::variant<Plan, Refusal> plan() {
     Plan unplanned = placed(hold_all(graph_), INT64_MAX);
@@ -145,7 +155,8 @@ class Planner {
       limit -= over;
     }
     // The budget is so tight that only the first find fits: hold what there is room for.
-    for (int64_t room = fit.limit_bytes; room >= fit.found.peak_bytes; room -= kernels::kAlignment) {
+    int64_t room = fit.limit_bytes;
+    for (int i = 0; i < kPackingTries && room >= fit.found.peak_bytes; ++i) {
       const int64_t over = consider(search_.improve(fit.found, room, effort() / 2));
       if (over <= 0) break;
       room -= over;
@@ -183,6 +194,7 @@ class Planner {
     plan.unplanned_s = unplanned_.seconds;
     plan.bound_s = least_seconds(graph_, options_.budget_bytes);
     plan.measures = measures(plan);
+    plan.cut_short = search_.is_out_of_time();
     return plan;
   }
 
@@ -225,6 +237,7 @@ class Planner {
     refusal.smallest_bytes = smallest.arena_bytes;
     refusal.smallest_s = smallest.predicted_s;
     refusal.bound_bytes = bound.bytes;
+    refusal.cut_short = search_.is_out_of_time();
     refusal.resident_bytes = graph_.resident_bytes;
     const GraphNode& node = graph_.nodes[at(bound.node)];
     refusal.binding_op = text_of(lowered_.program, lowered_.program.ops[at(node.op)]);

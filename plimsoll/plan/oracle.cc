@@ -8,6 +8,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/ops/spilled.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -68,7 +69,10 @@ class Oracle {
         version_(program_.values.size(), 0),
         seen_(program_.values.size(), -1),
         runs_(program_.ops.size(), 0),
-        maker_(program::producers(program_)) {}
+        maker_(program::producers(program_)),
+        in_file_(program_.values.size(), false) {
+    for (const Value value : program::spilled_values(program_)) in_file_[at(value)] = true;
+  }
 
   void check() {
     require_same_program(plan_, lowered_);
@@ -81,7 +85,7 @@ class Oracle {
  private:
   static size_t at(Value value) { return static_cast<size_t>(value.index); }
   const ValueInfo& info(Value value) const { return program_[value]; }
-  int64_t bytes_of(Value owner) const { return info(owner).type.spec().bytes(); }
+  int64_t bytes_of(Value owner) const { return in_file_[at(owner)] ? 0 : info(owner).type.spec().bytes(); }
   bool works(int32_t op) const { return static_cast<bool>(lowered_.ops[static_cast<size_t>(op)].kernel.bind); }
 
   // "step 12, relu %a"
@@ -286,6 +290,7 @@ class Oracle {
   std::vector<int> seen_;        // by value that is no view: the version of its storage when it was made; -1: not yet
   std::vector<int> runs_;        // by op
   std::vector<int32_t> maker_;   // by value: the op, or -1
+  std::vector<bool> in_file_;    // by owner: it takes no bytes of the arena
   int64_t highest_ = 0;
   size_t step_ = 0;
 };

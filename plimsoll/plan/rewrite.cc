@@ -37,6 +37,7 @@ class Rewriter {
     Program& to = result_.lowered.program;
     to = lowered.program;
     to.ops.clear();
+    result_.lowered.device = lowered.device;
     result_.lowered.threads = lowered.threads;
     for (const Value value : original(lowered.program.values.size())) current_.push_back(value);
     for (const ValueInfo& value : to.values) names_.insert(value.name);

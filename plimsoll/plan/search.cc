@@ -12,8 +12,8 @@ constexpr size_t kAllMoves = 4000;    // that one pass over a schedule tries at 
 constexpr int kRounds = 4;            // of wandering and rebuilding
 constexpr double kHeat = 0.03;        // at first, as a part of the time of the program
 constexpr double kPriceOfExcess = 3;  // of bytes above the limit, as a part of it, in times of the program
-constexpr size_t kSmallGraph = 200;   // nodes
-constexpr int64_t kWanderWork = 4000;
+constexpr size_t kSmallGraph = 40;    // nodes
+constexpr int64_t kWanderWork = 20000;
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool reads(const GraphNode& node, int32_t storage) {
@@ -98,7 +98,7 @@ std::vector<Search::Move> Search::drops_at(const Schedule& schedule, const Holds
 }
 
 // Gives up the cheapest until a part of the excess is gone; those that cannot be made again in time stay.
-bool Search::drop_some(Holds& holds, std::vector<Move>& moves, int64_t over_bytes) {
+bool Search::drop_some(Holds& holds, const std::vector<Move>& moves, int64_t over_bytes) {
   int64_t dropped = 0;
   bool any = false;
   for (const Move& move : moves) {
@@ -121,7 +121,7 @@ bool Search::repair(Holds& holds, int64_t limit_bytes, double noise) {
     if (!schedule.valid) return false;
     if (schedule.peak_bytes <= limit_bytes) return true;
     const int64_t over = schedule.peak_bytes - limit_bytes;
-    std::vector<Move> moves = drops_at(schedule, holds, noise);
+    const std::vector<Move> moves = drops_at(schedule, holds, noise);
     if (moves.empty() || !drop_some(holds, moves, over)) return false;
   }
   return false;
@@ -175,6 +175,7 @@ std::optional<Found> Search::fitted(Holds holds, int64_t limit_bytes, double noi
 }
 
 std::optional<Found> Search::find_any(int64_t limit_bytes) {
+  random_state_ = 1;  // whatever was asked before
   if (std::optional<Found> found = fitted(hold_all(graph_), limit_bytes, 0)) return found;
   for (const bool anew : {false, true}) {
     for (int segments = 1; segments <= kMostSegments; segments += 1 + segments / 3) {
@@ -186,9 +187,10 @@ std::optional<Found> Search::find_any(int64_t limit_bytes) {
 
 // For small graphs, where the constructions fail close to the least that is possible.
 std::optional<Found> Search::wander_into(int64_t limit_bytes) {
+  const int64_t work = std::min(effort_, kWanderWork * static_cast<int64_t>(graph_.nodes.size()));
   for (const int segments : {1, 3}) {
     Found found{checkpoints(graph_, segments, true), 0, INT64_MAX};
-    wander(found, limit_bytes, kWanderWork * static_cast<int64_t>(graph_.nodes.size()), kHeat);
+    wander(found, limit_bytes, work / 2, 10 * kHeat);
     if (found.peak_bytes <= limit_bytes) return found;
   }
   return std::nullopt;
@@ -296,8 +298,10 @@ void Search::wander(Found& found, int64_t limit_bytes, int64_t work, double heat
   const auto room = static_cast<double>(std::max<int64_t>(1, limit_bytes - graph_.resident_bytes));
   const auto cost = [&](const Schedule& schedule) {
     if (!schedule.valid) return HUGE_VAL;
-    const auto over = static_cast<double>(std::max<int64_t>(0, schedule.peak_bytes - limit_bytes));
-    return schedule.seconds / whole + kPriceOfExcess * over / room;
+    if (schedule.peak_bytes <= limit_bytes) return schedule.seconds / whole;
+    const auto over = static_cast<double>(schedule.peak_bytes - limit_bytes);
+    const double mean = schedule.overflow(limit_bytes) / static_cast<double>(graph_.nodes.size());
+    return schedule.seconds / whole + kPriceOfExcess * (over + mean) / room;
   };
   Holds now = found.holds;
   double now_cost = cost(scheduler_.run(now));
@@ -323,6 +327,7 @@ Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
   for (int round = 0; round < kRounds && !time_is_up(); ++round, heat /= 2) {
     wander(found, limit_bytes, work / kRounds / 2, heat);
     rebuild_parts(found, limit_bytes, work / kRounds / 2);
+    if (told_) told_(found);
   }
   relax(found, limit_bytes, kAllMoves);
   return found;

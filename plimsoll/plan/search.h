@@ -23,9 +23,14 @@ class Search {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Search(const StepGraph& graph, Clock::time_point deadline) : graph_(graph), scheduler_(graph), deadline_(deadline) {}
+  // `effort`: the most scheduled steps that one search for any plan may take in wandering.
+  Search(const StepGraph& graph, Clock::time_point deadline, int64_t effort = INT64_MAX)
+      : graph_(graph), scheduler_(graph), deadline_(deadline), effort_(effort) {}
 
-  // The first construction that is within the limit; fast, whatever its time.
+  // Called now and then with the best so far.
+  void tell(std::function<void(const Found&)> told) { told_ = std::move(told); }
+
+  // The first construction that is within the limit; fast, whatever its time. The same limit gives the same answer.
   std::optional<Found> find_any(int64_t limit_bytes);
 
   // The best of the constructions, or nothing when none is within the limit.
@@ -49,7 +54,7 @@ class Search {
   };
 
   bool repair(Holds& holds, int64_t limit_bytes, double noise);
-  bool drop_some(Holds& holds, std::vector<Move>& moves, int64_t over_bytes);
+  bool drop_some(Holds& holds, const std::vector<Move>& moves, int64_t over_bytes);
   std::vector<Move> drops_at(const Schedule& schedule, const Holds& holds, double noise);
   std::vector<Move> keeps(const Schedule& schedule, const Holds& holds) const;
   void relax(Found& found, int64_t limit_bytes, size_t tries);
@@ -70,6 +75,8 @@ class Search {
   const StepGraph& graph_;
   Scheduler scheduler_;
   Clock::time_point deadline_;
+  int64_t effort_;
+  std::function<void(const Found&)> told_ = nullptr;
   bool out_of_time_ = false;
   uint64_t random_state_ = 1;
   std::vector<int32_t> choices_;  // gaps in which giving up could save anything
