@@ -155,11 +155,15 @@ inline std::variant<train::Fit, train::NoFit> fit_within(const ModelForms& model
 // The message of a refusal: STYLE's form, in bytes of the whole process.
 inline std::string refusal_text(const ModelOptions& options, const Budget& budget, const train::NoFit& no_fit,
                                 const std::string& why_whole) {
-  std::string text =
-      fmt::format("{} does not fit in {}\n  smallest budget: {} ({} of it for the process itself, {} kept free)",
-                  options.model, format_bytes(budget.bytes), format_bytes(no_fit.smallest_budget_bytes()),
-                  format_bytes(no_fit.overhead_bytes), format_bytes(no_fit.margin_bytes));
-  if (!no_fit.refusal.binding_op.empty()) text += fmt::format("\n  {}", no_fit.refusal.text());
+  const int64_t smallest = no_fit.smallest_budget_bytes();
+  std::string text = fmt::format(
+      "{} does not fit in {}\n  smallest budget: {} ({} bytes), of which {} for the process itself and {} kept free",
+      options.model, format_bytes(budget.bytes), format_bytes(smallest), format_count(smallest),
+      format_bytes(no_fit.overhead_bytes), format_bytes(train::margin_for(smallest)));
+  if (!no_fit.refusal.binding_op.empty()) {
+    text += fmt::format("\n  {} at once, set by {}", format_bytes(no_fit.refusal.smallest_bytes),
+                        no_fit.refusal.binding_op);
+  }
   if (!why_whole.empty()) text += fmt::format("\n  {}", why_whole);
   return text;
 }

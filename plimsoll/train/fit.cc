@@ -10,7 +10,11 @@ namespace plimsoll::train {
 namespace {
 
 constexpr int64_t kFirstStashed = int64_t{1} << 32;  // slots below are the kernels' own
-constexpr int kTries = 3;                            // the overhead of a plan is known when its kernels are bound
+constexpr int64_t kLeastMargin = 8 * kMiB;
+constexpr int64_t kMarginShare = 256;
+constexpr int64_t kPage = 4096;
+constexpr int64_t kBoundBytes = 32 * kKiB;  // of code and tables that binding a kernel takes, at most
+constexpr int kTries = 3;                   // the overhead of a plan is known when its kernels are bound
 
 // Calls f(slot, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
 // sums of gradients aside: they are zero between steps. Slots go by name: the same in every form of the step.
@@ -37,7 +41,12 @@ int64_t trimmed_overhead() {
 }  // namespace
 
 // A table entry of 8 bytes for each page of 4 KiB is a 512th; the rest is for stacks and what libraries take late.
-int64_t margin_for(int64_t budget_bytes) { return 8 * kMiB + budget_bytes / 256; }
+int64_t margin_for(int64_t budget_bytes) { return kLeastMargin + budget_bytes / kMarginShare; }
+
+int64_t NoFit::smallest_budget_bytes() const {
+  const int64_t without_share = refusal.smallest_bytes + overhead_bytes + kLeastMargin;
+  return align_up(without_share + without_share / (kMarginShare - 1) + 1, kPage);
+}
 
 std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budget) {
   std::vector<run::Planned> programs;
@@ -54,23 +63,27 @@ std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& bu
   Fit fit;
   fit.margin_bytes = margin_for(budget.bytes);
   fit.overhead_bytes = trimmed_overhead();
+  int64_t assumed = fit.overhead_bytes;
   for (int i = 0; i < kTries; ++i) {
     plan::PlanOptions asked = options;
-    asked.budget_bytes = std::max<int64_t>(0, budget.bytes - fit.overhead_bytes - fit.margin_bytes);
+    asked.budget_bytes = std::max<int64_t>(0, budget.bytes - assumed - fit.margin_bytes);
     auto planned = plan::plan_step(forms, asked);
     if (auto* refusal = std::get_if<plan::Refusal>(&planned)) {
-      return NoFit{fit.overhead_bytes, fit.margin_bytes, std::move(*refusal)};
+      const auto ops = static_cast<int64_t>(forms.whole().ops.size());
+      return NoFit{assumed + (i == 0 ? kMiB + ops * kBoundBytes : 0), std::move(*refusal)};
     }
     fit.plan = std::move(std::get<plan::StepPlan>(planned));
     fit.arena_budget_bytes = asked.budget_bytes;
     fit.session.reset();
     fit.session = bind_plan(fit.plan, budget);
     fit.overhead_bytes = trimmed_overhead();
-    if (fit.plan.arena_bytes + fit.overhead_bytes + fit.margin_bytes <= budget.bytes) return fit;
+    const int64_t above = fit.plan.arena_bytes + fit.overhead_bytes + fit.margin_bytes - budget.bytes;
+    if (above <= 0) return fit;
+    assumed = fit.overhead_bytes + above;  // planning again leaves a little more behind
   }
   plan::Refusal refusal;
   refusal.smallest_bytes = fit.plan.arena_bytes;
-  return NoFit{fit.overhead_bytes, fit.margin_bytes, std::move(refusal)};
+  return NoFit{fit.overhead_bytes, std::move(refusal)};
 }
 
 std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,

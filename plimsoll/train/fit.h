@@ -20,15 +20,15 @@ struct Fit {
   std::unique_ptr<run::Session> session;  // executors in the order of plan.programs
 };
 
-// In bytes of the whole process.
 struct NoFit {
-  int64_t overhead_bytes = 0;
-  int64_t margin_bytes = 0;
-  plan::Refusal refusal;  // of the arena
+  int64_t overhead_bytes = 0;  // with what binding the kernels would add, as far as their number tells it
+  plan::Refusal refusal;       // of the arena
 
-  int64_t smallest_budget_bytes() const { return refusal.smallest_bytes + overhead_bytes + margin_bytes; }
+  // Of the whole process.
+  int64_t smallest_budget_bytes() const;
 };
 
+// What is kept free of a budget.
 int64_t margin_for(int64_t budget_bytes);
 
 // A plan's programs bound to an arena of their own; they move out of the plan. ResourceExhausted when it is above the

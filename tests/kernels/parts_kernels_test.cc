@@ -35,8 +35,8 @@ TEST(PartsKernels, DropoutOfAPartDropsWhatTheWholeWould) {
 }
 
 TEST(NarrowConv, ForwardAndBackward) {
-  for (const char* shapes : {"x: f32[2,3,9,66]\ninput %w: f32[8,3,3,3]", "x: f32[1,1,5,81]\ninput %w: f32[4,1,5,5]",
-                             "x: f32[3,4,7,70]\ninput %w: f32[4,4,1,2]"}) {
+  for (const char* shapes : {"x: f32[2,3,9,66]\ninput %w: f32[8,3,3,3]", "x: f32[1,1,5,81]\ninput %w: f32[8,1,5,5]",
+                             "x: f32[3,4,7,70]\ninput %w: f32[16,4,1,2]"}) {
     for (const char* padding : {"0", "1", "1,2,0,1"}) {
       const std::string conv =
           fmt::format("input %{}\n%y = conv(%x, %w) {{stride=[1], padding=[{}]}}\noutput %y\n", shapes, padding);

@@ -122,37 +122,45 @@ void for_rows(const NarrowConv& c, int threads, const float* x, std::byte* scrat
 
 // ---- backward ----
 
-constexpr int kOuts = 4;          // channels of dy that are multiplied together
-constexpr int64_t kRowGroup = 8;  // rows whose products are added in registers
+constexpr int kOuts = 8;          // channels of dy that are multiplied together
+constexpr int64_t kRowGroup = 4;  // rows whose products are added in registers
 
-// Adds to dw[kOuts][taps] the products of rows [y, end) of dy's channels with one row of taps.
+// The products of kLanes columns of dy's channels, where `counts` is 1, with those of one row of taps.
+template <int kKernel>
+[[gnu::always_inline]] inline void add_products(Lanes (&sums)[kOuts][kKernel], const float* x, const float* dy,
+                                                int64_t plane, const Lanes& counts) {
+  Lanes shifted[kKernel];
+  for (int k = 0; k < kKernel; ++k) {
+    load(shifted[k], x + k);
+    shifted[k] *= counts;
+  }
+  for (int o = 0; o < kOuts; ++o) {
+    Lanes g;
+    load(g, dy + o * plane);
+    for (int k = 0; k < kKernel; ++k) sums[o][k] += g * shifted[k];
+  }
+}
+
+// Adds to dw[kOuts][taps] the products of some rows of dy's channels with one row of taps. The last columns are taken
+// together with some that were counted before.
 template <int kKernel>
 [[gnu::always_inline]] inline void backward_taps(const NarrowConv& c, const float* x, int64_t x_row, const float* dy,
                                                  int64_t rows, double* dw) {
+  const int64_t whole = c.columns / kLanes * kLanes;
+  const int64_t last = c.columns - kLanes;
+  const Lanes all = Lanes{} + 1.0F;
+  Lanes rest;
+  for (int lane = 0; lane < kLanes; ++lane) rest[lane] = last + lane < whole ? 0.0F : 1.0F;
   Lanes sums[kOuts][kKernel] = {};
-  float ends[kOuts][kKernel] = {};
   for (int64_t y = 0; y < rows; ++y) {
     const float* in = x + y * x_row;
     const float* of = dy + y * c.columns;
-    int64_t i = 0;
-    for (; i + kLanes <= c.columns; i += kLanes) {
-      Lanes shifted[kKernel];
-      for (int k = 0; k < kKernel; ++k) load(shifted[k], in + i + k);
-      for (int o = 0; o < kOuts; ++o) {
-        Lanes g;
-        load(g, of + o * c.rows * c.columns + i);
-        for (int k = 0; k < kKernel; ++k) sums[o][k] += g * shifted[k];
-      }
-    }
-    for (; i < c.columns; ++i) {
-      for (int o = 0; o < kOuts; ++o) {
-        for (int k = 0; k < kKernel; ++k) ends[o][k] += of[o * c.rows * c.columns + i] * in[i + k];
-      }
-    }
+    for (int64_t i = 0; i < whole; i += kLanes) add_products(sums, in + i, of + i, c.rows * c.columns, all);
+    if (whole < c.columns) add_products(sums, in + last, of + last, c.rows * c.columns, rest);
   }
   for (int o = 0; o < kOuts; ++o) {
     for (int k = 0; k < kKernel; ++k) {
-      float sum = ends[o][k];
+      float sum = 0;
       for (int lane = 0; lane < kLanes; ++lane) sum += sums[o][k][lane];
       dw[o * c.taps() + k] += static_cast<double>(sum);
     }
