@@ -56,9 +56,9 @@ class Placer {
     memory_.placement.offsets.resize(memory_.liveness.buffers.size(), 0);
   }
 
-  void put(Value owner, int64_t offset) { put(memory_.storage_of(owner), offset, program_[owner].name); }
+  void put(Value owner, int64_t offset) { put(memory_.storage_of(owner), offset); }
   void put_scratch(int32_t op, int64_t offset) {
-    if (const Storage* scratch = memory_.scratch_of(op)) put(*scratch, offset, "scratch");
+    if (const Storage* scratch = memory_.scratch_of(op)) put(*scratch, offset);
   }
 
   MemoryPlan finish(int64_t arena_bytes) && {
@@ -71,14 +71,18 @@ class Placer {
   }
 
  private:
-  void put(const Storage& storage, int64_t offset, std::string_view what) {
-    const auto buffer = static_cast<size_t>(storage.buffer);
-    int64_t& held = memory_.placement.offsets[buffer];
-    if (known_[buffer] && held != offset) {
-      throw ArgumentError(fmt::format("the plan puts {} at {}, what it is made in place of at {}", what, offset, held));
+  // A storage that could be made in place of another, and by this plan is not, gets a buffer of its own.
+  void put(const Storage& found, int64_t offset) {
+    Storage& storage = memory_.liveness.storages[static_cast<size_t>(&found - memory_.liveness.storages.data())];
+    const auto shared = static_cast<size_t>(storage.buffer);
+    if (known_[shared] && memory_.placement.offsets[shared] != offset) {
+      storage.buffer = static_cast<int32_t>(memory_.liveness.buffers.size());
+      memory_.liveness.buffers.push_back({storage.bytes, storage.first, storage.end, false});
+      memory_.placement.offsets.push_back(0);
+      known_.push_back(false);
     }
-    known_[buffer] = true;
-    held = offset;
+    memory_.placement.offsets[static_cast<size_t>(storage.buffer)] = offset;
+    known_[static_cast<size_t>(storage.buffer)] = true;
   }
 
   const Program& program_;
@@ -122,6 +126,10 @@ Applied apply(const Plan& plan, const Lowered& lowered) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
     const Rewritten::Made& made = rewritten.steps[i];
+    if (made.owners.size() != step.writes.size()) {
+      throw ArgumentError(fmt::format("step {} of the plan has {} results, {} have a place", i, made.owners.size(),
+                                      step.writes.size()));
+    }
     for (size_t k = 0; k < made.owners.size(); ++k) placer.put(made.owners[k], step.writes[k].offset);
     placer.put_scratch(made.op, step.scratch_offset);
   }

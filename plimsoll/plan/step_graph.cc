@@ -75,7 +75,7 @@ class GraphMaker {
     const Value owner = program_[output].storage;
     if (owner != output) {
       overwritten_at_[at(owner)] = std::min(overwritten_at_[at(owner)], time);
-    } else if (aligned(owner) > 0) {
+    } else {
       place_[at(owner)] = static_cast<int32_t>(graph_.storages.size());
       node.makes.push_back(place_[at(owner)]);
       GraphStorage made;
@@ -142,7 +142,8 @@ class GraphMaker {
   }
 
   void finish(GraphStorage& storage) {
-    storage.droppable = graph_.nodes[static_cast<size_t>(storage.maker)].repeatable && !storage.kept;
+    storage.droppable =
+        graph_.nodes[static_cast<size_t>(storage.maker)].repeatable && !storage.kept && storage.bytes > 0;
     storage.first_gap = graph_.gaps;
     graph_.gaps += static_cast<int32_t>(storage.events.size());
     const auto place = static_cast<int32_t>(&storage - graph_.storages.data());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/program/text.h"
 #include "tests/plan/small_steps.h"
 
@@ -60,6 +61,17 @@ TEST_F(Oracle, SeesAResultOverWhatIsStillRead) {
 TEST_F(Oracle, SeesARunInWrongOrder) {
   std::swap(plan_.steps[0], plan_.steps[1]);
   expect_fault("step 0, matmul %b reads %a, which was not made before");
+}
+
+// A plan need not make in place what could be.
+TEST_F(Oracle, AcceptsAResultBesideAnOperandThatItCouldReplace) {
+  plan_.budget_bytes = INT64_MAX;
+  plan_.steps.back().writes[0].offset = align_up(plan_.arena_bytes, 64);
+  plan_.arena_bytes = plan_.steps.back().writes[0].offset + 4096;
+  EXPECT_EQ(find_fault(plan_, lowered_), std::nullopt);
+  const Applied applied = apply(plan_, lowered_);
+  const program::Value output = applied.lowered.program.outputs[0];
+  EXPECT_EQ(applied.memory.offset_of(applied.lowered.program, output), plan_.steps.back().writes[0].offset);
 }
 
 TEST_F(Oracle, SeesASecondRun) {

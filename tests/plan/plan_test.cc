@@ -177,6 +177,22 @@ TEST(Plan, GivesStateInAFileNoBytes) {
   EXPECT_EQ(find_fault(plan, in_file), std::nullopt);
 }
 
+TEST(Plan, PlacesResultsWithoutElements) {
+  const Lowered lowered = kernels::prepare(program::parse_program(R"(
+    input %x: f32[4,32]
+    %a = exp(%x)
+    %p, %q = split(%a) {axis=0, sizes=[4,0]}
+    %b = neg(%p)
+    %r = relu(%q)
+    output %b
+    output %r
+  )"),
+                                           {.threads = 1});
+  const Plan plan = std::get<Plan>(make_plan(lowered, options_for(1 << 20)));
+  EXPECT_EQ(find_fault(plan, lowered), std::nullopt);
+  EXPECT_EQ(apply(plan, lowered).memory.placement.arena_bytes, plan.arena_bytes);
+}
+
 TEST(Plan, IsTheSameTwice) {
   const Lowered lowered = kernels::prepare(small_step("gpt2-nano", program::Optimizer::adam).program, {.threads = 1});
   const PlanOptions options = options_for(budgets_of(lowered, 1).back());
