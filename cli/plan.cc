@@ -1,6 +1,7 @@
 #include "plimsoll/plan/plan.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "cli/model_options.h"
 #include "cli/plan_text.h"
+#include "cli/train_budget.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/file.h"
@@ -110,13 +112,23 @@ int plan_largest_batch(const PlanVerb& verb) {
   return kDone;
 }
 
+std::optional<plan::StepPlan> in_parts(const PlanVerb& verb, int64_t budget_bytes) {
+  const ModelForms forms(verb.step, {});
+  plan::PlanOptions options = plan_options(verb, budget_bytes);
+  options.find_smallest = false;
+  auto made = plan::plan_step(forms.forms(), options);
+  if (std::holds_alternative<plan::Refusal>(made)) return std::nullopt;
+  return std::get<plan::StepPlan>(std::move(made));
+}
+
 int refuse(const PlanVerb& verb, const PlanReport& report, const plan::Refusal& refusal, const plan::CostTable& table) {
-  std::optional<plan::LargestBatch> smaller;
+  Alternatives other;
   const auto asked = report.setting.sizes.find("batch");
   if (asked != report.setting.sizes.end() && asked->second > 1) {
-    smaller = largest_batch(verb, table, refusal.budget_bytes);
+    other.smaller_batch = largest_batch(verb, table, refusal.budget_bytes);
+    if (report.setting.mode == "train") other.parts = in_parts(verb, refusal.budget_bytes);
   }
-  verb.step.json ? print_refusal_json(report, refusal, smaller) : print_refusal(report, refusal, smaller);
+  verb.step.json ? print_refusal_json(report, refusal, other) : print_refusal(report, refusal, other);
   return kFinding;
 }
 
@@ -128,6 +140,7 @@ int make(const PlanVerb& verb) {
   const plan::Costs costs = plan::costs_of(lowered, table);
   plan::PlanOptions options = plan_options(verb, budget);
   options.op_seconds = costs.seconds;
+  if (isatty(STDERR_FILENO) != 0) options.progress = print_progress;
   const PlanReport report{setting_of(verb.step, asked), costs.measured_s, costs.estimated_s};
   const auto made = plan::make_plan(lowered, options);
   if (const auto* refusal = std::get_if<plan::Refusal>(&made)) return refuse(verb, report, *refusal, table);

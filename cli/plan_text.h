@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/plan/largest_batch.h"
+#include "plimsoll/plan/parts.h"
 #include "plimsoll/plan/plan.h"
 #include "plimsoll/plan/plan_json.h"
 
@@ -35,6 +37,11 @@ inline std::string setting_text(const plan::Setting& setting) {
 // "1.204 s", "38.1 ms"
 inline std::string seconds_text(double seconds) {
   return seconds >= 1 ? fmt::format("{:.3f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
+}
+
+inline void print_progress(const plan::Progress& progress) {
+  fmt::print(stderr, "\rplanning: {} in {} a step so far   \r", format_bytes(progress.live_bytes),
+             seconds_text(progress.predicted_s));
 }
 
 inline void print_costs(const PlanReport& report) {
@@ -72,6 +79,7 @@ inline void print_plan(const PlanReport& report, const plan::Plan& planned) {
                    seconds_text(planned.predicted_s), (planned.predicted_s / planned.unplanned_s - 1) * 100,
                    (planned.predicted_s / planned.bound_s - 1) * 100));
   print_costs(report);
+  if (planned.cut_short) fmt::print("  search      cut short by --time-limit: another run may find another plan\n");
   print_measures(planned);
 }
 
@@ -91,6 +99,7 @@ inline void print_plan_json(const PlanReport& report, const plan::Plan& planned)
   json["predicted_s"] = planned.predicted_s;
   json["unplanned_s"] = planned.unplanned_s;
   json["bound_s"] = planned.bound_s;
+  json["cut_short"] = planned.cut_short;
   json["steps"] = planned.steps.size();
   json["measures"] = nlohmann::ordered_json::array();
   for (const plan::Measure& measure : planned.measures) {
@@ -103,8 +112,30 @@ inline void print_plan_json(const PlanReport& report, const plan::Plan& planned)
   fmt::print("{}\n", json.dump(2));
 }
 
-inline void print_refusal(const PlanReport& report, const plan::Refusal& refusal,
-                          const std::optional<plan::LargestBatch>& smaller) {
+// What would fit instead.
+struct Alternatives {
+  std::optional<plan::LargestBatch> smaller_batch;
+  std::optional<plan::StepPlan> parts;
+};
+
+// "--batch 8 (1.97 GiB, 41.0 ms a sample) | the batch in 4 parts of 8 (1.99 GiB, 1.312 s a step; plimsoll train does
+// that)"
+inline std::string alternatives_text(const Alternatives& other) {
+  std::vector<std::string> ways;
+  if (other.parts) {
+    ways.push_back(fmt::format("the batch in {} parts of {} ({}, {} a step: plimsoll train does that)",
+                               other.parts->sizes.size(), other.parts->sizes.front(),
+                               format_bytes(other.parts->arena_bytes), seconds_text(other.parts->predicted_s)));
+  }
+  if (other.smaller_batch) {
+    const plan::PlannedBatch& batch = other.smaller_batch->largest;
+    ways.push_back(fmt::format("--batch {} ({}, {} a sample)", batch.batch, format_bytes(batch.arena_bytes),
+                               seconds_text(batch.seconds_per_sample())));
+  }
+  return fmt::format("{}", fmt::join(ways, " | "));
+}
+
+inline void print_refusal(const PlanReport& report, const plan::Refusal& refusal, const Alternatives& other) {
   fmt::print(stderr, "plimsoll: {} does not fit in {}\n", setting_text(report.setting),
              format_bytes(refusal.budget_bytes));
   fmt::print(stderr, "  smallest budget: {} ({} bytes, {} a step); no plan can be below {}\n",
@@ -115,18 +146,16 @@ inline void print_refusal(const PlanReport& report, const plan::Refusal& refusal
     needs += fmt::format(", {} {}", held.name, format_bytes(held.bytes));
   }
   fmt::print(stderr, "  set by {}: {}\n", refusal.binding_op, needs);
-  if (smaller) {
-    fmt::print(stderr, "  fits with: --batch {} ({}, {} a sample)\n", smaller->largest.batch,
-               format_bytes(smaller->largest.arena_bytes), seconds_text(smaller->largest.seconds_per_sample()));
-  }
+  if (refusal.cut_short) fmt::print(stderr, "  the search was cut short by --time-limit: less may do\n");
+  const std::string ways = alternatives_text(other);
+  if (!ways.empty()) fmt::print(stderr, "  fits with: {}\n", ways);
 }
 
 inline nlohmann::ordered_json batch_json(const plan::PlannedBatch& batch) {
   return {{"batch", batch.batch}, {"arena_bytes", batch.arena_bytes}, {"predicted_s", batch.predicted_s}};
 }
 
-inline void print_refusal_json(const PlanReport& report, const plan::Refusal& refusal,
-                               const std::optional<plan::LargestBatch>& smaller) {
+inline void print_refusal_json(const PlanReport& report, const plan::Refusal& refusal, const Alternatives& other) {
   nlohmann::ordered_json json = setting_json(report);
   json["fits"] = false;
   json["budget_bytes"] = refusal.budget_bytes;
@@ -139,7 +168,13 @@ inline void print_refusal_json(const PlanReport& report, const plan::Refusal& re
   for (const plan::Refusal::Held& held : refusal.binding) {
     json["binding"].push_back({{"name", held.name}, {"bytes", held.bytes}});
   }
-  if (smaller) json["largest_batch"] = batch_json(smaller->largest);
+  json["cut_short"] = refusal.cut_short;
+  if (other.smaller_batch) json["largest_batch"] = batch_json(other.smaller_batch->largest);
+  if (other.parts) {
+    json["parts"] = {{"sizes", other.parts->sizes},
+                     {"arena_bytes", other.parts->arena_bytes},
+                     {"predicted_s", other.parts->predicted_s}};
+  }
   fmt::print("{}\n", json.dump(2));
 }
 

@@ -93,11 +93,8 @@ void run_unplanned(const TrainOptions& options) {
 
 std::vector<StepRecord> train_in_parts(const TrainOptions& options, const ModelForms& model, train::Fit& fit,
                                        const std::function<std::string()>& note) {
-  const size_t programs = fit.plan.programs.size();
-  train::Parts parts{
-      fit.plan.sizes, {}, &fit.session->executor(programs - 1), model.parts().split.mean, model.parts().split.samples};
-  for (size_t i = 0; i + 1 < programs; ++i) parts.parts.push_back(&fit.session->executor(i));
-  train::PartsTrainer trainer(std::move(parts), {.rate = options.rate, .seed = options.seed});
+  train::PartsTrainer trainer(train::parts_of(*fit.session, fit.plan.sizes, model.parts().split),
+                              {.rate = options.rate, .seed = options.seed});
   const bool terminal = isatty(STDERR_FILENO) != 0;
   trainer.on_part = [&](int64_t done) {
     check_signals();
@@ -148,9 +145,8 @@ void print_measured(const train::Fit& fit) {
 int run_within(const TrainOptions& options) {
   const Budget budget = read_budget(options.budget);
   const ModelForms model(options.step, options.budget);
-  const plan::StepForms forms = model.forms();
-  const int64_t unplanned = plan::plan_memory(forms.whole()).placement.arena_bytes;
-  auto fitted = train::fit_step(forms, budget);
+  const int64_t unplanned = plan::plan_memory(model.forms().whole()).placement.arena_bytes;
+  auto fitted = fit_within(model, options.budget, budget);
   if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) {
     fmt::print(stderr, "plimsoll: {}\n", refusal_text(options.step, budget, *no_fit, model.why_whole()));
     return kFinding;
@@ -195,6 +191,7 @@ void add_train(CLI::App& app, int& status) {
   verb->add_option("--precision", options->step.precision, "f32")->capture_default_str();
   verb->add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
   verb->add_option("--allow", options->budget.allow, "Measures that change the numbers: batch-norm-parts");
+  verb->add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
   verb->add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   verb->add_option("--steps", options->steps, "Steps to run")->capture_default_str();
   verb->add_option("--rate", options->rate, "Learning rate")->capture_default_str();

@@ -9,6 +9,9 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/session_start.h"
+#include "plimsoll/kernels/spill.h"
+#include "plimsoll/plan/cost_cache.h"
+#include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/report/plot.h"
 #include "plimsoll/train/fit.h"
 #include "plimsoll/train/parts_trainer.h"
@@ -18,6 +21,7 @@ namespace plimsoll::cli {
 struct BudgetOptions {
   std::string budget;              // "2GiB", "auto"; empty: none
   std::vector<std::string> allow;  // measures that change the numbers
+  std::string spill_dir;           // on a disk; empty: nothing is spilled
   bool strict = false;             // more than the machine has is refused
 };
 
@@ -59,11 +63,17 @@ class ModelForms {
     }
   }
 
-  plan::StepForms forms() const {
-    plan::StepForms forms{sizes_.at("batch"), [this] { return prepare(models::build_step(model_, asked_)); }};
+  // Optimizer state lies in the spill file where `spills`; one must be set then.
+  plan::StepForms forms(bool spills = false) const {
+    const int64_t spilled = spills ? kLeastSpilled : INT64_MAX;
+    plan::StepForms forms{sizes_.at("batch"), [this, spilled] {
+                            return prepare(program::spill_state(models::build_step(model_, asked_), spilled));
+                          }};
+    forms.costs = [this](const kernels::Lowered& lowered) { return plan::costs_of(lowered, costs_).seconds; };
     if (!parts_) return forms;
-    forms.part = [this](int64_t size) { return prepare(program::bind(parts_->split.part, {{"batch", size}})); };
-    forms.update = [this] { return prepare(parts_->split.update); };
+    const auto split = std::make_shared<program::SplitStep>(program::spill_state(parts_->split, spilled));
+    forms.part = [this, split](int64_t size) { return prepare(program::bind(split->part, {{"batch", size}})); };
+    forms.update = [this, split] { return prepare(split->update); };
     return forms;
   }
 
@@ -79,12 +89,15 @@ class ModelForms {
   const std::string& why_whole() const { return why_whole_; }
 
  private:
+  static constexpr int64_t kLeastSpilled = kMiB;  // parameters below are not worth a trip to the disk
+
   kernels::Lowered prepare(program::Program program) const { return kernels::prepare(std::move(program), device_); }
 
   const models::ModelInfo& model_;
   models::StepOptions asked_;
   kernels::DeviceOptions device_;
   program::Bindings sizes_;
+  plan::CostTable costs_ = plan::load_costs(plan::cost_cache_path()).table;
   std::optional<models::PartsStep> parts_;
   std::string why_whole_;
 };
@@ -118,12 +131,25 @@ inline void print_plan(const train::Fit& fit, const Budget& budget, int64_t unpl
   print_bytes("overhead", fit.overhead_bytes, "code, libraries, kernels, stacks: measured");
   print_bytes("kept free", fit.margin_bytes, "for what the run takes beside that");
   print_bytes("arena", fit.plan.arena_bytes, parts_text(fit.plan.sizes));
+  fmt::print("  {:<10} {:>12.3g}  seconds a step\n", "predicted", fit.plan.predicted_s);
+  if (const auto file = kernels::spill_file(); file && file->bytes() > 0) {
+    print_bytes("spilled", file->bytes(), fmt::format("optimizer state, in {}", file->folder()));
+  }
   for (const plan::Measure& measure : fit.plan.programs.front().plan.measures) {
     fmt::print("  {:<10} {:>12}  saved by {} of {}\n", "", format_bytes(measure.saved_bytes), measure.kind,
                measure.what);
   }
   print_picture(fit, budget);
   std::fflush(stdout);  // before the progress, which goes to stderr
+}
+
+// In memory alone where that will do, with the optimizer's state in a spill file where not.
+inline std::variant<train::Fit, train::NoFit> fit_within(const ModelForms& model, const BudgetOptions& options,
+                                                         const Budget& budget) {
+  auto fitted = train::fit_step(model.forms(), budget);
+  if (options.spill_dir.empty() || std::holds_alternative<train::Fit>(fitted)) return fitted;
+  kernels::use_spill_file(std::make_shared<SpillFile>(options.spill_dir));
+  return train::fit_step(model.forms(true), budget);
 }
 
 // The message of a refusal: STYLE's form, in bytes of the whole process.

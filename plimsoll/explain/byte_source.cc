@@ -1,6 +1,7 @@
 #include "plimsoll/explain/byte_source.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -18,9 +19,9 @@ namespace {
 class FileSource : public ByteSource {
  public:
   explicit FileSource(const std::string& path) : name_(path == "-" ? "standard input" : path) {
-    const int fd = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) throw SystemError::from_errno("opening " + name_, errno);
-    file_ = gzdopen(fd, "rb");
+    fd_ = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd_ < 0) throw SystemError::from_errno("opening " + name_, errno);
+    file_ = gzdopen(fd_, "rb");
     gzbuffer(file_, 1 << 16);  // plain files are read past it when the reader asks for twice as much at once
   }
   FileSource(const FileSource&) = delete;
@@ -38,6 +39,11 @@ class FileSource : public ByteSource {
     }
     if (done < size) check_end();
     return done;
+  }
+
+  size_t expected_bytes() const override {
+    struct stat status {};
+    return gzdirect(file_) != 0 && fstat(fd_, &status) == 0 ? static_cast<size_t>(status.st_size) : 0;
   }
 
   const std::string& name() const override { return name_; }
@@ -58,6 +64,7 @@ class FileSource : public ByteSource {
   }
 
   std::string name_;
+  int fd_ = -1;  // belongs to file_
   gzFile file_ = nullptr;
 };
 
@@ -90,6 +97,7 @@ class PutBackSource : public ByteSource {
     return count == size ? count : count + rest_.read(buffer + count, size - count);
   }
 
+  size_t expected_bytes() const override { return rest_.expected_bytes(); }
   const std::string& name() const override { return rest_.name(); }
 
  private:

@@ -16,6 +16,9 @@ class ByteSource {
   // stream is cut or damaged, SystemError when the file cannot be read.
   virtual size_t read(char* buffer, size_t size) = 0;
 
+  // How many bytes there are in all, where that is known beforehand; else 0.
+  virtual size_t expected_bytes() const { return 0; }
+
   // The name that error messages show.
   virtual const std::string& name() const = 0;
 };

@@ -10,6 +10,8 @@
 
 namespace plimsoll::explain {
 
+constexpr int64_t kGarbage = int64_t{1} << 50;  // a pebibyte: no device has it, no program needs it at once
+
 // `summary` is the memory_summary of the same device, when the log has one.
 Diagnosis diagnose(const Failure& failure, const MemorySummary* summary = nullptr);
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/explain/causes.h"
 #include "plimsoll/explain/evidence.h"
 #include "plimsoll/explain/expandable.h"
 #include "plimsoll/memory/replay/policies.h"
@@ -25,8 +26,8 @@ class Case {
     for (const Lifetime& lifetime : timeline.lifetimes) {
       if (lifetime.begin < at_ && lifetime.bytes > 0) lifetimes_.push_back(lifetime);
     }
-    if (oom_ && oom_->requested_bytes < int64_t{1} << 50) {
-      lifetimes_.push_back({oom_->requested_bytes, at_, Lifetime::kAlive, 0, oom_->stack, 0, Category::activation});
+    if (requested() > 0) {
+      lifetimes_.push_back({requested(), at_, Lifetime::kAlive, 0, oom_->stack, 0, Category::activation});
     }
   }
 
@@ -34,7 +35,8 @@ class Case {
     std::vector<Counterfactual> result;
     const int64_t reserved = reserved_bytes(device_, at_);
     if (reserved >= peak(whole) - requested()) {  // otherwise there was no allocator: the history is a trace
-      result.push_back({"as it was: reserved", reserved + requested(), oom_ ? "with the failed request" : ""});
+      result.push_back(
+          {"as it was: reserved", reserved + requested(), requested() > 0 ? "with the failed request" : ""});
     }
     result.push_back(perfect());
     const trace::Trace trace = trace_of_lifetimes();
@@ -52,7 +54,8 @@ class Case {
 
  private:
   static int64_t whole(const Lifetime& lifetime) { return lifetime.bytes; }
-  int64_t requested() const { return oom_ ? oom_->requested_bytes : 0; }
+  // A size that is garbage counts for nothing.
+  int64_t requested() const { return oom_ && oom_->requested_bytes < kGarbage ? oom_->requested_bytes : 0; }
 
   static bool scales(const Lifetime& lifetime) {
     return lifetime.category == Category::activation || lifetime.category == Category::input;

@@ -1,5 +1,7 @@
 #include "plimsoll/explain/diagnosis.h"
 
+#include <utility>
+
 namespace plimsoll::explain {
 namespace {
 
@@ -36,6 +38,14 @@ std::string_view description(Cause cause) { return kTexts[static_cast<size_t>(ca
 std::string_view name(Confidence confidence) {
   constexpr std::array<std::string_view, 3> kNames = {"low", "medium", "high"};
   return kNames[static_cast<size_t>(confidence)];
+}
+
+void settle(Diagnosis& diagnosis, Cause cause, Confidence confidence, std::string headline,
+            std::vector<Remedy> remedies) {
+  diagnosis.cause = cause;
+  diagnosis.confidence = confidence;
+  diagnosis.headline = std::move(headline);
+  diagnosis.remedies = std::move(remedies);
 }
 
 }  // namespace plimsoll::explain

@@ -108,4 +108,8 @@ struct Explanation {
   std::vector<std::string> notes;  // "found nothing; looked for ..."
 };
 
+// Writes the answer into a diagnosis.
+void settle(Diagnosis& diagnosis, Cause cause, Confidence confidence, std::string headline,
+            std::vector<Remedy> remedies);
+
 }  // namespace plimsoll::explain

@@ -127,11 +127,12 @@ Culprit make_culprit(const StackTable& stacks, const Lifetime& lifetime) {
 }  // namespace
 
 std::optional<OomEvent> find_oom(const DeviceState& device) {
+  constexpr uint64_t kMost = uint64_t{1} << 60;  // beyond it the figure is rubbish, and sums would overflow
   for (size_t i = device.events.size(); i-- > 0;) {
     const SnapshotEvent& event = device.events[i];
     if (event.action != Action::oom) continue;
-    return OomEvent{static_cast<int64_t>(i), event.bytes,
-                    static_cast<int64_t>(std::min<uint64_t>(event.address, INT64_MAX)), event.stack};
+    return OomEvent{static_cast<int64_t>(i), event.bytes, static_cast<int64_t>(std::min(event.address, kMost)),
+                    event.stack};
   }
   return std::nullopt;
 }
@@ -150,7 +151,8 @@ int64_t reserved_bytes(const DeviceState& device, int64_t event) {
 std::optional<CapEstimate> estimate_cap(const OomEvent& oom, int64_t reserved) {
   // Requests are rounded up to segments of at most 20 MiB above the request; that much room must be there.
   const auto most = checked_add(reserved, oom.requested_bytes);
-  if (!most || oom.device_free_bytes < oom.requested_bytes + 20 * kMiB) return std::nullopt;
+  const auto needed = checked_add(oom.requested_bytes, 20 * kMiB);
+  if (!most || !needed || oom.device_free_bytes < *needed) return std::nullopt;
   return CapEstimate{roundest(reserved, *most), reserved, *most};
 }
 

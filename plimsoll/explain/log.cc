@@ -44,6 +44,11 @@ const Needles& needles() {
                                  "MemoryError",
                                  "OUT_OF_MEMORY",
                                  "No space left on device",
+                                 "would exceed allowed memory",
+                                 "not enough memory",
+                                 "Failed to allocate request",
+                                 "oom-kill event",
+                                 "OOMKilled",
                                  "expandable_segments:True"});
   return kNeedles;
 }
@@ -334,7 +339,8 @@ LogFindings read_log(ByteSource& source) {
 
 std::string_view log_forms() {
   return "out-of-memory reports of PyTorch (CUDA, HIP, XPU, MPS, host, loader workers), torch.cuda.memory_summary, "
-         "TensorFlow, JAX and XLA, ONNX Runtime, MLX, ggml, RMM, NumPy, Plimsoll, and the Linux kernel";
+         "TensorFlow, JAX and XLA, ONNX Runtime, MLX, ggml, RMM, CuPy, NumPy, Plimsoll, the Linux kernel, Slurm and "
+         "Kubernetes";
 }
 
 }  // namespace plimsoll::explain

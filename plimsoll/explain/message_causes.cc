@@ -11,8 +11,6 @@
 namespace plimsoll::explain {
 namespace {
 
-constexpr int64_t kGarbage = int64_t{1} << 50;  // a pebibyte: no device has it, no program needs it at once
-
 std::string text(OptionalBytes bytes) { return bytes ? format_bytes(*bytes) : "an unknown amount"; }
 
 // The message as numbers with names, and what follows from them.
@@ -37,10 +35,7 @@ class Verdict {
 
  private:
   void is(Cause cause, Confidence confidence, std::string headline, std::vector<Remedy> remedies) {
-    diagnosis_.cause = cause;
-    diagnosis_.confidence = confidence;
-    diagnosis_.headline = std::move(headline);
-    diagnosis_.remedies = std::move(remedies);
+    settle(diagnosis_, cause, confidence, std::move(headline), std::move(remedies));
   }
 
   void choose() {

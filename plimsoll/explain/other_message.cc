@@ -1,4 +1,4 @@
-// ONNX Runtime, MLX, ggml, RMM, NumPy and bare Python.
+// ONNX Runtime, MLX, ggml, RMM, CuPy, NumPy and bare Python.
 #include "plimsoll/explain/failure.h"
 #include "plimsoll/explain/text_scan.h"
 
@@ -54,6 +54,19 @@ std::optional<Failure> start_rmm(std::string_view line) {
   return of(Framework::rmm, Arena::device);
 }
 
+// "Out of memory allocating 8,000,000,000 bytes (allocated so far: 6,000,000,000 bytes, limit set to: …)": CuPy groups
+// its digits.
+std::optional<Failure> start_cupy(std::string_view line) {
+  if (!contains(line, "Out of memory allocating ") || !contains(line, "(allocated so far: ")) return std::nullopt;
+  std::string digits(line);
+  std::erase(digits, ',');
+  Failure failure = of(Framework::unknown, Arena::device);
+  failure.requested_bytes = size_after(digits, "Out of memory allocating ");
+  failure.allocated_bytes = size_after(digits, "allocated so far: ");
+  failure.allowed_bytes = size_after(digits, "limit set to: ");
+  return failure;
+}
+
 std::optional<Failure> start_host(std::string_view line) {
   if (contains(line, "Unable to allocate ") && contains(line, " for an array with shape ")) {
     Failure failure = of(Framework::numpy, Arena::host);
@@ -82,7 +95,8 @@ std::optional<Failure> start_plimsoll(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form : {start_plimsoll, start_onnxruntime, start_mlx, start_ggml, start_rmm, start_host}) {
+  for (const auto form :
+       {start_plimsoll, start_onnxruntime, start_mlx, start_ggml, start_rmm, start_cupy, start_host}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

@@ -60,11 +60,7 @@ class Window {
   bool overrun() const { return cursor_ > end_; }
   int64_t offset() const { return before_ + static_cast<int64_t>(cursor_); }
   void skip(size_t bytes) { cursor_ += bytes; }
-  bool skip_if(char byte) {
-    const bool found = *need() == byte;
-    cursor_ += found;
-    return found;
-  }
+  size_t ahead() const { return end_ - std::min(cursor_, end_); }  // bytes in the window
 
   // The next `size` bytes, as a view that lasts until the next call of anything.
   std::optional<std::string_view> take(size_t size) {
@@ -110,25 +106,6 @@ class Window {
   bool finished_ = false;
 };
 
-// A stack whose push is a few instructions: std::vector's is a call.
-class ValueStack {
- public:
-  size_t size() const { return size_; }
-  void push(PickleValue value) {
-    if (size_ == values_.size()) grow();
-    values_[size_++] = value;
-  }
-  void drop(size_t count) { size_ -= count; }
-  PickleValue top(size_t depth) const { return values_[size_ - depth]; }
-  std::span<const PickleValue> last(size_t count) const { return {values_.data() + size_ - count, count}; }
-
- private:
-  [[gnu::noinline]] void grow() { values_.resize(std::max<size_t>(1024, 2 * size_)); }
-
-  std::vector<PickleValue> values_;
-  size_t size_ = 0;
-};
-
 // The stack machine that a pickle is a program for.
 class Machine {
  public:
@@ -140,7 +117,7 @@ class Machine {
     while (step()) {
     }
     if (stack_.size() != 1 || !marks_.empty()) fail("the pickle stops with an unfinished value");
-    return stack_.top(1);
+    return stack_.last(1)[0];
   }
 
  private:
@@ -168,10 +145,10 @@ class Machine {
         fixed(8);
         break;
       case 'j':
-        get_run();
+        get_run<uint32_t>('j');
         break;
       case 'h':
-        get_short_run();
+        get_run<uint8_t>('h');
         break;
       case 0x94:
         put(memo_.size());
@@ -322,28 +299,30 @@ class Machine {
     return *bytes;
   }
 
-  void get(size_t index) {
-    if (index >= memo_.size()) fail(fmt::format("memo entry {} is used before it is set", index));
-    push(memo_[index]);
-  }
-
-  // A stack of frames is a long run of BINGET or LONG_BINGET, and most of a snapshot is such stacks.
-  void get_short_run() {
-    do {
-      get(static_cast<uint8_t>(fixed(1)[0]));
-    } while (window_.skip_if('h'));
-  }
-
-  void get_run() {
-    do {
-      get(load<uint32_t>(fixed(4)));
-    } while (window_.skip_if('j'));
+  // A stack of frames is a long run of BINGET or LONG_BINGET, and most of a snapshot is such stacks. So they are
+  // counted first and fetched together; a run that the window cuts goes on as another.
+  template <typename Index>
+  void get_run(char opcode) {
+    constexpr size_t kStep = 1 + sizeof(Index);
+    const char* first = window_.here();
+    const size_t most = window_.ahead() / kStep;
+    size_t count = 1;
+    while (count < most && first[count * kStep - 1] == opcode) ++count;
+    PickleValue* values = stack_.extend(count);
+    for (size_t i = 0; i < count; ++i) {
+      const Index index = load<Index>(first + i * kStep);
+      if (index >= memo_.size()) fail(fmt::format("memo entry {} is used before it is set", index));
+      values[i] = memo_[index];
+    }
+    window_.skip(count * kStep - 1);
   }
 
   // Picklers number the memo densely (Python 2 from 1); a gap would only be there to make us allocate it.
   void put(size_t index) {
-    if (index > memo_.size() + 1) fail(fmt::format("memo entry {} skips past {}", index, memo_.size()));
-    if (index >= memo_.size()) memo_.resize(index + 1);
+    const size_t size = memo_.size();
+    if (index == size) return memo_.push(top(1));
+    if (index > size + 1) fail(fmt::format("memo entry {} skips past {}", index, size));
+    if (index > size) std::fill_n(memo_.extend(2), 2, PickleValue());
     memo_[index] = top(1);
   }
 
@@ -352,7 +331,7 @@ class Machine {
 
   PickleValue top(size_t depth) {
     if (available() < depth) fail("an opcode needs a value that is not there");
-    return stack_.top(depth);
+    return stack_.last(depth)[0];
   }
 
   size_t since_mark() {
@@ -417,9 +396,9 @@ class Machine {
   std::string source_name_;
   PickleHeap& heap_;
   PickleReducer* reducer_;
-  ValueStack stack_;
+  FlatArray<PickleValue> stack_;
   std::vector<uint32_t> marks_;
-  std::vector<PickleValue> memo_;
+  FlatArray<PickleValue> memo_;
   int64_t at_ = 0;  // of the opcode under way
 };
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "plimsoll/explain/byte_source.h"
+#include "plimsoll/explain/flat_array.h"
 #include "plimsoll/explain/hash_index.h"
 
 namespace plimsoll::explain {
@@ -118,8 +119,8 @@ class PickleHeap {
   void make_room(Extent& extent, size_t size);
 
   TextTable* texts_;
-  std::vector<uint64_t> containers_;  // the type below, the object or the number of the extent above
-  std::vector<Extent> extents_{1};    // number 0: still empty
+  FlatArray<uint64_t> containers_;  // the type below, the object or the number of the extent above
+  std::vector<Extent> extents_{1};  // number 0: still empty
   std::vector<PickleValue> pool_;
   std::vector<Wide> wides_;
   std::vector<double> reals_;

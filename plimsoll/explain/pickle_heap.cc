@@ -58,7 +58,7 @@ PickleValue PickleHeap::find(PickleValue dict, std::string_view key) const {
 }
 
 PickleValue PickleHeap::new_container(bool is_dict) {
-  containers_.push_back(static_cast<uint64_t>(is_dict ? Type::dict : Type::list));
+  containers_.push(static_cast<uint64_t>(is_dict ? Type::dict : Type::list));
   return {PickleKind::container, static_cast<int64_t>(containers_.size() - 1)};
 }
 

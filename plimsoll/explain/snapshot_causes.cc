@@ -13,7 +13,6 @@ namespace plimsoll::explain {
 namespace {
 
 constexpr size_t kMostCulprits = 12;
-constexpr int64_t kGarbage = int64_t{1} << 50;
 
 class Verdict {
  public:
@@ -40,10 +39,7 @@ class Verdict {
 
  private:
   void is(Cause cause, Confidence confidence, std::string headline, std::vector<Remedy> remedies) {
-    diagnosis_.cause = cause;
-    diagnosis_.confidence = confidence;
-    diagnosis_.headline = std::move(headline);
-    diagnosis_.remedies = std::move(remedies);
+    settle(diagnosis_, cause, confidence, std::move(headline), std::move(remedies));
   }
 
   void describe_failure() {

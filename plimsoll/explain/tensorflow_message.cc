@@ -17,9 +17,15 @@ Failure of_tensorflow() {
   return failure;
 }
 
+// "with shape[8,4]", in old versions "of shape [8,4]".
+std::optional<std::string_view> shape_of(std::string_view line) {
+  const auto shape = between(line, "shape[", "]");
+  return shape ? shape : between(line, "shape [", "]");
+}
+
 // "shape[1,512,480,480] and type float": so many bytes.
 OptionalBytes tensor_bytes(std::string_view line) {
-  const auto shape = between(line, "shape[", "]");
+  const auto shape = shape_of(line);
   const auto type = between(line, "and type ", " ");
   const auto dtype = type ? try_parse_dtype(trim(*type)) : std::nullopt;
   if (!shape || !dtype) return std::nullopt;
@@ -38,13 +44,13 @@ std::string device_of(std::string_view line) {
 }
 
 std::optional<Failure> start_exception(std::string_view line) {
-  if (!contains(line, "OOM when allocating tensor with shape") || contains(line, "by allocator pool:")) {
-    return std::nullopt;  // the latter is our own
-  }
+  const bool known =
+      contains(line, "OOM when allocating tensor with shape") || contains(line, "OOM when allocating tensor of shape");
+  if (!known || contains(line, "by allocator pool:")) return std::nullopt;  // the latter is our own
   Failure failure = of_tensorflow();
   failure.requested_bytes = tensor_bytes(line);
   failure.device = device_of(line);
-  if (const auto shape = between(line, "shape[", "]")) failure.subject = "tensor [" + std::string(*shape) + "]";
+  if (const auto shape = shape_of(line)) failure.subject = "tensor [" + std::string(*shape) + "]";
   if (contains(line, "device:CPU") || contains(line, "allocator cpu")) failure.arena = Arena::host;
   return failure;
 }

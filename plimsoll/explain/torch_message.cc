@@ -72,6 +72,21 @@ void add_reserved(std::string_view text, Failure& failure) {
   }
 }
 
+constexpr std::string_view kAsyncBackend = "the cudaMallocAsync allocator";
+
+// "Currently allocated     : 5.41 GiB" and so on; the figure of the user's limit stands alone on the last line.
+bool add_async_table(std::string_view line, Failure& failure) {
+  if (failure.allowed_bytes) return false;
+  const auto row = [&](std::string_view name, OptionalBytes& field) {
+    if (!trim(line).starts_with(name)) return false;
+    set(field, size_after(line, ": "));
+    return true;
+  };
+  return row("Currently allocated", failure.allocated_bytes) || row("Requested", failure.requested_bytes) ||
+         row("Device limit", failure.total_bytes) || row("Free (according to CUDA)", failure.free_bytes) ||
+         trim(line).starts_with("PyTorch limit (set by user") || row(": ", failure.allowed_bytes);
+}
+
 // A figure stands there, but it is more than can be a size.
 bool beyond_any_memory(std::string_view text, std::string_view marker) {
   const auto rest = after(text, marker);
@@ -105,8 +120,24 @@ std::optional<Failure> start_device(std::string_view line) {
   return failure;
 }
 
+// The cudaMallocAsync backend: "Allocation on device 0 would exceed allowed memory. (out of memory)", then a table.
+std::optional<Failure> start_async(std::string_view line) {
+  const auto device = between(line, "Allocation on device ", " would exceed allowed memory");
+  if (!device) return std::nullopt;
+  Failure failure = of(Arena::device);
+  failure.device = trim(*device);
+  failure.subject = kAsyncBackend;
+  return failure;
+}
+
+// PyTorch before 1.0: "cuda runtime error (2) : out of memory at …/THCStorage.cu:58".
+std::optional<Failure> start_ancient(std::string_view line) {
+  if (!contains(line, "cuda runtime error (2) : out of memory")) return std::nullopt;
+  return of(Arena::device);
+}
+
 std::optional<Failure> start_host(std::string_view line) {
-  if (contains(line, "DefaultCPUAllocator: ")) {
+  if (contains(line, "DefaultCPUAllocator: ") || contains(line, "not enough memory: you tried to allocate ")) {
     Failure failure = of(Arena::host);
     failure.requested_bytes = size_after(line, "you tried to allocate ");
     failure.garbage_size = beyond_any_memory(line, "you tried to allocate ");
@@ -125,7 +156,8 @@ std::optional<Failure> start_host(std::string_view line) {
 std::optional<Failure> start_driver(std::string_view line) {
   const bool library =
       contains(line, "STATUS_ALLOC_FAILED") || contains(line, "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOC");
-  const bool driver = contains(line, "CUDA error: out of memory") || contains(line, "HIP error: out of memory");
+  const bool nccl = contains(line, "Cuda failure") && contains(line, "out of memory");
+  const bool driver = nccl || contains(line, "CUDA error: out of memory") || contains(line, "HIP error: out of memory");
   if (!library && !driver) return std::nullopt;
   if (contains(line, "cudaMalloc failed")) return std::nullopt;
   Failure failure = of(Arena::device_direct);
@@ -147,13 +179,15 @@ std::optional<Failure> start_worker(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form : {start_mps, start_device, start_host, start_driver, start_worker}) {
+  for (const auto form :
+       {start_mps, start_device, start_async, start_ancient, start_host, start_driver, start_worker}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;
 }
 
 bool add(std::string_view line, Failure& failure) {
+  if (failure.subject == kAsyncBackend) return add_async_table(line, failure);
   const bool complete = failure.allocated_bytes && (failure.unallocated_bytes || failure.device == "mps");
   if (failure.arena != Arena::device || failure.garbage_size || complete || contains(line, "Traceback")) return false;
   const bool had_any = failure.allocated_bytes.has_value() || failure.free_bytes.has_value();

@@ -44,6 +44,7 @@ constexpr std::array<std::string_view, 8> kActionTexts = {
     "alloc",        "free_requested", "free_completed", "segment_alloc",
     "segment_free", "segment_map",    "segment_unmap",  "oom"};
 
+constexpr size_t kLeastEventBytes = 64;            // that an event takes in a pickle
 constexpr int64_t kLargestSum = int64_t{1} << 60;  // of bytes over a whole file; beyond it the numbers are rubbish
 
 enum class Object : uint64_t { frame, stack, event, block };
@@ -53,8 +54,9 @@ constexpr Object type_of(uint64_t object) { return static_cast<Object>(object & 
 // Turns frames, stacks, events and blocks into rows of tables as soon as they are read.
 class Reducer : public PickleReducer {
  public:
-  Reducer(StackTable& stacks, PickleHeap& heap, std::string source)
-      : stacks_(stacks), heap_(heap), source_(std::move(source)) {
+  Reducer(StackTable& stacks, PickleHeap& heap, const ByteSource& source)
+      : stacks_(stacks), heap_(heap), source_(source.name()) {
+    events.reserve(source.expected_bytes() / kLeastEventBytes);  // pages that are not used in the end cost nothing
     for (const std::string_view text : kKeyTexts) stacks.texts.intern(text);
     for (const std::string_view text : kActionTexts) stacks.texts.intern(text);
   }
@@ -384,7 +386,7 @@ Snapshot read_torch_snapshot(ByteSource& source) {
   Snapshot snapshot;
   snapshot.source = source.name();
   PickleHeap heap(snapshot.stacks.texts);
-  Reducer reducer(snapshot.stacks, heap, source.name());
+  Reducer reducer(snapshot.stacks, heap, source);
   const PickleValue root = read_pickle(source, heap, &reducer);
   Builder(snapshot, heap, reducer).build(root);
   return snapshot;

@@ -13,11 +13,14 @@ Failure of_xla() {
 }
 
 std::optional<Failure> start_runtime(std::string_view line) {
-  const auto rest = after(line, "Out of memory while trying to allocate ");
+  auto rest = after(line, "Out of memory while trying to allocate ");
+  if (!rest) rest = after(line, "RESOURCE_EXHAUSTED: Out of memory allocating ");
+  if (!rest) rest = after(line, "RESOURCE_EXHAUSTED: Failed to allocate request for ");
   if (!rest) return std::nullopt;
   Failure failure = of_xla();
   failure.requested_bytes = leading_size(*rest);
-  const auto device = integer_after(*rest, "on device ");
+  auto device = integer_after(*rest, "on device ");
+  if (!device) device = integer_after(*rest, "on device ordinal ");
   if (device) failure.device = std::to_string(*device);
   failure.subject = between(*rest, "[executable_name='", "'").value_or("");
   return failure;

@@ -133,7 +133,7 @@ Kernel prepare_use(Use use, const DeviceOptions& options) {
 Lowered prepare(Program program, const DeviceOptions& options) {
   program::verify_bound(program);
   const KernelTable& table = kernels_of(options.device);
-  Lowered lowered{{}, {}, thread_count(options)};
+  Lowered lowered{{}, {}, options.device, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
   for (const Op& op : program.ops) {
     lowered.ops.push_back(with_cost(prepare_kernel(table, program, op, options, lowered.threads), program, op));
@@ -142,9 +142,14 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   return lowered;
 }
 
-LoweredOp prepare_op(const Program& program, const Op& op, const DeviceOptions& options) {
-  return with_cost(prepare_kernel(kernels_of(options.device), program, op, options, thread_count(options)), program,
-                   op);
+LoweredOp prepare_again(const Lowered& lowered, size_t op, const std::vector<bool>& made) {
+  Op again = lowered.program.ops[op];
+  for (size_t k = 0; k < made.size(); ++k) {
+    if (!made[k]) again.outputs[k] = {};
+  }
+  const KernelTable& table = kernels_of(lowered.device);
+  return with_cost(prepare_kernel(table, lowered.program, again, {.device = lowered.device}, lowered.threads),
+                   lowered.program, again);
 }
 
 }  // namespace plimsoll::kernels

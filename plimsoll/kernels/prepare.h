@@ -19,6 +19,7 @@ struct LoweredOp {
 struct Lowered {
   program::Program program;
   std::vector<LoweredOp> ops;  // one for each of the program's
+  std::string device = "cpu";
   int threads = 1;
 
   std::vector<int64_t> scratch_bytes() const;  // of each op
@@ -28,8 +29,9 @@ struct Lowered {
 // kernel for, or not for these dtypes; ArgumentError a value that is not bound.
 Lowered prepare(program::Program program, const DeviceOptions& options = {});
 
-// The same for one op that is or could be of the program: a plan runs ops again, with fewer results.
-LoweredOp prepare_op(const program::Program& program, const program::Op& op, const DeviceOptions& options = {});
+// An op of a prepared program again, with only those of its results that are `made`: plans run ops a second time for
+// some of what they made.
+LoweredOp prepare_again(const Lowered& lowered, size_t op, const std::vector<bool>& made);
 
 // One use of an op that writes something, as `prepare` does each of a program's: for ops that run one by one. The
 // kernel has no need of `use` or its call afterwards.

@@ -1,6 +1,7 @@
 #include "plimsoll/pack/greedy.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -14,9 +15,11 @@ namespace plimsoll::pack {
 namespace {
 
 // Above this many buffers only passes that stay near-linear are made.
-constexpr int32_t kMostForFirstFit = 20000;
+constexpr int32_t kMostForFirstFit = 200000;
+// From so many on, first fit may not get through in time.
+constexpr int32_t kLeastForBestFit = 20000;
 // Below this many the complete search is faster than searching over first-fit orders.
-constexpr int32_t kLeastForPromotion = 1000;
+constexpr int32_t kLeastForPromotion = 500;
 
 std::vector<int32_t> all_in_order(const Instance& instance) {
   std::vector<int32_t> order(instance.count());
@@ -34,39 +37,65 @@ std::vector<int32_t> falling(const Instance& instance, Key key) {
 
 int32_t width(const Instance& instance, int32_t i) { return instance.hull(i).end - instance.hull(i).first; }
 
-bool overlap(std::span<const Span> a, std::span<const Span> b) {
-  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    if (a[i].first < b[j].end && b[j].first < a[i].end) return true;
-    (a[i].end < b[j].end ? i : j) += 1;
-  }
-  return false;
-}
-
-struct Placed {
-  int64_t offset;
-  int64_t end;
-  Span hull;
-  int32_t index;
-};
-
-// Placed buffers by rising offset.
+// Placed buffers, in strips of consecutive sections: each strip has all that live in it, by rising offset. Short-lived
+// buffers, which are the most, then meet only what lives when they do.
 class FirstFit {
  public:
-  explicit FirstFit(const Instance& instance) : instance_(instance) { placed_.reserve(instance.count()); }
+  explicit FirstFit(const Instance& instance) : instance_(instance), strip_sections_(strip_width(instance)) {
+    strips_.resize((instance.sections() + strip_sections_ - 1) / strip_sections_);
+    cursors_.resize(strips_.size());
+  }
 
   void put(int32_t i, int64_t offset) {
     const Placed placed{offset, offset + instance_.sizes[i], instance_.hull(i), i};
-    const auto at = std::upper_bound(placed_.begin(), placed_.end(), offset,
-                                     [](int64_t value, const Placed& other) { return value < other.offset; });
-    placed_.insert(at, placed);
+    for (int32_t s = first_strip(i); s <= last_strip(i); ++s) {
+      const auto at = std::upper_bound(strips_[s].begin(), strips_[s].end(), offset,
+                                       [](int64_t value, const Placed& other) { return value < other.offset; });
+      strips_[s].insert(at, placed);
+    }
   }
 
-  int64_t lowest(int32_t i) const {
+  // What one strip pushes up may have to clear another once more; each goes on where it stopped.
+  int64_t lowest(int32_t i) {
+    const int32_t first = first_strip(i);
+    const int32_t last = last_strip(i);
+    std::fill(cursors_.begin() + first, cursors_.begin() + last + 1, 0);
+    int64_t offset = 0;
+    for (int64_t before = -1; before != offset;) {
+      before = offset;
+      for (int32_t s = first; s <= last; ++s) offset = lowest_in(strips_[s], cursors_[s], i, offset);
+      if (first == last) break;
+    }
+    return offset;
+  }
+
+ private:
+  struct Placed {
+    int64_t offset;
+    int64_t end;
+    Span hull;
+    int32_t index;
+  };
+  using Strip = std::vector<Placed>;
+
+  // As wide as buffers live on average: few of them lie in many strips.
+  static int32_t strip_width(const Instance& instance) {
+    constexpr int32_t kLeast = 64;
+    if (instance.count() < kLeastForStrips) return instance.sections();
+    int64_t total = 0;
+    for (int32_t i = 0; i < instance.count(); ++i) total += width(instance, i);
+    return static_cast<int32_t>(std::max<int64_t>(kLeast, total / instance.count()));
+  }
+
+  int32_t first_strip(int32_t i) const { return instance_.hull(i).first / strip_sections_; }
+  int32_t last_strip(int32_t i) const { return (instance_.hull(i).end - 1) / strip_sections_; }
+
+  int64_t lowest_in(const Strip& strip, size_t& cursor, int32_t i, int64_t offset) const {
     const Span hull = instance_.hull(i);
     const int64_t size = instance_.sizes[i];
     const int64_t alignment = instance_.alignment(i);
-    int64_t offset = 0;
-    for (const Placed& other : placed_) {
+    for (; cursor < strip.size(); ++cursor) {
+      const Placed& other = strip[cursor];
       if (other.offset >= offset + size) break;
       if (other.end <= offset || other.hull.end <= hull.first || hull.end <= other.hull.first) continue;
       if (!instance_.span_begin.empty() && !overlap(instance_.spans_of(i), instance_.spans_of(other.index))) continue;
@@ -75,9 +104,12 @@ class FirstFit {
     return offset;
   }
 
- private:
+  static constexpr int32_t kLeastForStrips = 2000;
+
   const Instance& instance_;
-  std::vector<Placed> placed_;
+  int32_t strip_sections_;
+  std::vector<Strip> strips_;
+  std::vector<size_t> cursors_;  // of `lowest`, by strip
 };
 
 // Places the buffers with fixed offsets through `put` and returns where the highest ends.
@@ -193,10 +225,12 @@ Placement best_fit_in_time(const Instance& instance) {
 // Keeps the best placement and knows when it is good enough.
 class Contest {
  public:
-  explicit Contest(int64_t target) : target_(target) {}
+  Contest(int64_t target, std::chrono::steady_clock::time_point deadline) : target_(target), deadline_(deadline) {}
   bool won() const { return best_.peak <= target_; }
   int64_t limit() const { return best_.peak; }
   const Placement& best() const { return best_; }
+  bool open() const { return !won() && std::chrono::steady_clock::now() < deadline_; }
+  std::chrono::steady_clock::time_point deadline() const { return deadline_; }
   void enter(Placement placement) {
     if (!placement.offsets.empty() && placement.peak <= best_.peak) best_ = std::move(placement);
   }
@@ -204,6 +238,7 @@ class Contest {
 
  private:
   int64_t target_;
+  std::chrono::steady_clock::time_point deadline_;
   Placement best_;
 };
 
@@ -213,7 +248,7 @@ void try_first_fit(const Instance& instance, Contest& contest) {
   const auto size = [&](int32_t i) { return static_cast<double>(instance.sizes[i]); };
   const auto crowd_step = [&](int32_t i) { return std::floor(40 * static_cast<double>(crowd[i]) / most); };
   const auto enter = [&](auto key) {
-    if (!contest.won()) contest.enter(first_fit(instance, falling(instance, key), contest.limit()));
+    if (contest.open()) contest.enter(first_fit(instance, falling(instance, key), contest.limit(), contest.deadline()));
   };
   enter(size);
   enter([&](int32_t i) { return std::pair(crowd_step(i), size(i)); });
@@ -229,9 +264,10 @@ void try_first_fit(const Instance& instance, Contest& contest) {
 void promote_the_highest(const Instance& instance, Contest& contest) {
   const double count = instance.count();
   const auto rounds = static_cast<int>(std::min(300.0, 4e7 / (count * count)));
+  if (rounds == 0 || !contest.open()) return;
   std::vector<int32_t> order = falling(instance, [&](int32_t i) { return -contest.best().offsets[i]; });
   std::mt19937_64 random(1);
-  for (int round = 0; round < rounds && !contest.won(); ++round) {
+  for (int round = 0; round < rounds && contest.open(); ++round) {
     std::vector<int32_t> changed = order;
     const Placement& best = contest.best();
     const auto highest = std::max_element(changed.begin(), changed.end(), [&](int32_t a, int32_t b) {
@@ -248,11 +284,15 @@ void promote_the_highest(const Instance& instance, Contest& contest) {
 
 }  // namespace
 
-Placement first_fit(const Instance& instance, std::span<const int32_t> order, int64_t limit) {
+Placement first_fit(const Instance& instance, std::span<const int32_t> order, int64_t limit,
+                    std::chrono::steady_clock::time_point deadline) {
+  constexpr size_t kBetweenLooks = 1024;  // at the clock
   Placement placement{std::vector<int64_t>(instance.count()), 0};
   FirstFit fit(instance);
   placement.peak = place_fixed(instance, placement, [&](int32_t i, int64_t offset) { fit.put(i, offset); });
-  for (const int32_t i : order) {
+  for (size_t k = 0; k < order.size(); ++k) {
+    const int32_t i = order[k];
+    if (k % kBetweenLooks == kBetweenLooks - 1 && std::chrono::steady_clock::now() >= deadline) return {};
     if (instance.fixed_offset(i) >= 0) continue;
     const int64_t offset = fit.lowest(i);
     placement.offsets[i] = offset;
@@ -263,21 +303,19 @@ Placement first_fit(const Instance& instance, std::span<const int32_t> order, in
   return placement;
 }
 
-Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint) {
-  if (hint.empty()) return stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); }));
-  const auto order = falling(instance, [&](int32_t i) { return hint[i] < 0 ? INT64_MIN : -hint[i]; });
-  return instance.count() <= kMostForFirstFit ? first_fit(instance, order) : stack_up(instance, order);
+Placement pack_at_once(const Instance& instance) {
+  return stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); }));
 }
 
-Placement pack_greedily(const Instance& instance, int64_t target, Placement start) {
-  Contest contest(target);
+Placement pack_greedily(const Instance& instance, int64_t target, Placement start,
+                        std::chrono::steady_clock::time_point deadline) {
+  Contest contest(target, deadline);
   contest.enter(std::move(start));
-  if (instance.count() <= kMostForFirstFit) {
-    try_first_fit(instance, contest);
-    if (!contest.won() && instance.count() >= kLeastForPromotion) promote_the_highest(instance, contest);
-  } else if (!contest.won() && instance.fixed.empty()) {
+  if (!contest.won() && instance.fixed.empty() && instance.count() >= kLeastForBestFit) {
     contest.enter(best_fit_in_time(instance));
   }
+  if (instance.count() <= kMostForFirstFit) try_first_fit(instance, contest);
+  if (instance.count() >= kLeastForPromotion) promote_the_highest(instance, contest);
   return contest.take();
 }
 

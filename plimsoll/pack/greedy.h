@@ -2,6 +2,7 @@
 // buffers. Offsets and peaks are in units of the instance.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,16 +16,17 @@ struct Placement {
   int64_t peak = INT64_MAX;
 };
 
-// One pass, the cheapest that is often perfect: in the order of `hint` (offsets of a similar instance, -1 for unknown)
-// where there is one, else the longest-lived first, each on top of all that it overlaps. Fixed offsets are kept; they
-// must not collide.
-Placement pack_at_once(const Instance& instance, std::span<const int64_t> hint);
+// One pass, the cheapest that is often perfect: the longest-lived first, each on top of all that it overlaps. Fixed
+// offsets are kept; they must not collide.
+Placement pack_at_once(const Instance& instance);
 
-// The best of `start` and several orders; stops at the first whose peak is at most `target`.
-Placement pack_greedily(const Instance& instance, int64_t target, Placement start);
+// The best of `start` and several orders; stops at the first whose peak is at most `target`, and at the deadline.
+Placement pack_greedily(const Instance& instance, int64_t target, Placement start,
+                        std::chrono::steady_clock::time_point deadline);
 
-// Each buffer in turn at its lowest free offset, holes included. O(n^2). Gives up, without offsets, as soon as the peak
-// reaches `limit`.
-Placement first_fit(const Instance& instance, std::span<const int32_t> order, int64_t limit = INT64_MAX);
+// Each buffer in turn at its lowest free offset, holes included. O(n * those that live with it). Gives up, without
+// offsets, as soon as the peak reaches `limit`, and at the deadline.
+Placement first_fit(const Instance& instance, std::span<const int32_t> order, int64_t limit = INT64_MAX,
+                    std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max());
 
 }  // namespace plimsoll::pack

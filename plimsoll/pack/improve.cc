@@ -97,7 +97,7 @@ class Improver {
         enough_(enough),
         only_enough_(only_enough),
         effort_(effort),
-        portfolio_(instance, effort.seed, effort.hint),
+        portfolio_(instance, effort.seed),
         at_aim_(instance, effort) {}
 
   void improve() {

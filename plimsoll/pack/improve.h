@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "plimsoll/pack/greedy.h"
 #include "plimsoll/pack/instance.h"
@@ -24,7 +23,6 @@ struct Effort {
   int threads = 1;
   uint64_t seed = 1;
   Inference inference;
-  std::span<const int64_t> hint;
 };
 
 // Narrows the bracket until it is closed, the best peak is at most `enough`, or the limits are reached. With

@@ -193,6 +193,14 @@ std::vector<int64_t> crowds(const Instance& instance) {
   return crowd;
 }
 
+bool overlap(std::span<const Span> a, std::span<const Span> b) {
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (a[i].first < b[j].end && b[j].first < a[i].end) return true;
+    (a[i].end < b[j].end ? i : j) += 1;
+  }
+  return false;
+}
+
 Instance restrict_to(const Instance& whole, std::span<const int32_t> buffers) {
   Instance part;
   part.unit = whole.unit;

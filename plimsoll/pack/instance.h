@@ -45,6 +45,9 @@ Instance make_instance(std::span<const Buffer> buffers);
 // For each buffer, the largest load of its sections.
 std::vector<int64_t> crowds(const Instance& instance);
 
+// Whether two lists of spans, each in order, have a section in common.
+bool overlap(std::span<const Span> a, std::span<const Span> b);
+
 // The part of `whole` that has only these buffers, in this order, with the sections that still differ.
 Instance restrict_to(const Instance& whole, std::span<const int32_t> buffers);
 

@@ -71,13 +71,10 @@ std::string too_small(std::span<const Buffer> buffers, int64_t capacity, const B
 
 // A part of the instance as an instance of its own.
 struct Subproblem {
-  Subproblem(const Instance& whole, const Part& its_part, std::span<const int64_t> hints, int64_t enough)
+  Subproblem(const Instance& whole, const Part& its_part, int64_t enough, const Limits& limits)
       : part(its_part), instance(restrict_to(whole, part.buffers)) {
-    for (const int32_t i : part.buffers) {
-      if (!hints.empty()) hint.push_back(hints[i]);
-    }
     bracket.lower = *std::max_element(instance.loads.begin(), instance.loads.end());
-    bracket.best = pack_greedily(instance, enough - part.base, pack_at_once(instance, {}));
+    bracket.best = pack_greedily(instance, enough - part.base, pack_at_once(instance), limits.deadline);
   }
 
   int64_t lower() const { return part.base + bracket.lower; }
@@ -90,7 +87,6 @@ struct Subproblem {
 
   Part part;
   Instance instance;
-  std::vector<int64_t> hint;
   Bracket bracket;
 };
 
@@ -109,14 +105,15 @@ class Packer {
       if (std::string collision = fixed_collision(buffers_); !collision.empty())
         return infeasible(std::move(collision));
     }
-    bracket_.best = pack_at_once(instance_, options_.hint);
+    const bool searchable = instance_.count() <= kMostForSearch;
+    bracket_.best = pack_at_once(instance_);
     if (options_.capacity && bound_.bytes > *options_.capacity) {
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
-    const bool searchable = instance_.count() <= kMostForSearch;
-    if (too_high() && searchable && !options_.hint.empty()) repair_hint();
+    if (too_high() && !options_.hint.empty()) repair_hint(searchable);
     if (too_high() && searchable) search();
-    if (too_high() && !searchable) keep_better(pack_greedily(instance_, enough(), std::move(bracket_.best)));
+    if (too_high() && !searchable)
+      bracket_.best = pack_greedily(instance_, enough(), std::move(bracket_.best), deadline_);
     return conclude();
   }
 
@@ -127,14 +124,16 @@ class Packer {
   bool too_high() const { return bracket_.best.peak > enough(); }
   Limits limits() const { return {.nodes = options_.node_limit - bracket_.nodes, .deadline = deadline_}; }
 
-  void repair_hint() {
+  // A peak as high as the hint's is good to begin with when minimising.
+  void repair_hint(bool searching) {
+    constexpr int64_t kMost = int64_t{1} << 62;  // sums with sizes cannot overflow
     std::vector<int64_t> hint(options_.hint.begin(), options_.hint.end());
     int64_t peak = enough();
     for (size_t i = 0; i < hint.size(); ++i) {
-      hint[i] = hint[i] >= 0 && hint[i] % instance_.unit == 0 ? hint[i] / instance_.unit : -1;
+      hint[i] = hint[i] >= 0 && hint[i] < kMost ? hint[i] / instance_.unit : -1;
       if (!options_.capacity && hint[i] >= 0) peak = std::max(peak, hint[i] + instance_.sizes[i]);
     }
-    keep_better(repair(instance_, hint, peak, options_.inference, limits()));
+    keep_better(repair(instance_, hint, peak, searching, options_.inference, limits()));
   }
 
   // Packs each part on its own, first all of them fast, then those that are still too high by complete search.
@@ -146,7 +145,7 @@ class Packer {
       if (combined.offsets[i] >= 0) combined.peak = std::max(combined.peak, combined.offsets[i] + instance_.sizes[i]);
     }
     for (const Part& part : decomposition.parts) {
-      Subproblem sub(instance_, part, options_.hint, enough());
+      Subproblem sub(instance_, part, enough(), limits());
       if (part.base + sub.bracket.best.peak > enough()) {
         hard.push_back(std::move(sub));
       } else {
@@ -162,7 +161,7 @@ class Packer {
   }
 
   void keep_better(Placement placement) {
-    if (bracket_.best.offsets.empty() || placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
+    if (!placement.offsets.empty() && placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
   }
 
   void improve_part(Subproblem& sub, size_t parts_left) {
@@ -171,8 +170,7 @@ class Packer {
                                    .deadline = now + std::max(deadline_ - now, {}) / parts_left},
                         .threads = options_.threads,
                         .seed = options_.seed,
-                        .inference = options_.inference,
-                        .hint = sub.hint};
+                        .inference = options_.inference};
     improve(sub.instance, sub.bracket, enough() - sub.part.base, options_.capacity.has_value(), effort);
     bracket_.nodes += sub.bracket.nodes;
     if (sub.lower() <= bracket_.lower) return;

@@ -11,7 +11,6 @@ namespace {
 
 // A way to search: the strategy, what ranks buffers (each letter a criterion, larger first), nodes per buffer.
 //   C the largest load of its sections   W its sections   L its lifetime   S its size   A = S * W   B = S * L
-//   H its offset in the hint, lower first
 struct Way {
   Strategy strategy;
   const char* criteria;
@@ -26,7 +25,6 @@ constexpr std::array kWays = {
     Way{Strategy::lowest, "WAC", 2},         Way{Strategy::lowest, "CAW", 2},
     Way{Strategy::lowest_tight, "LBC", 2},   Way{Strategy::fewest_choices, "AWC", 2},
 };
-constexpr std::array kHintedWays = {Way{Strategy::by_rank, "HWA", 8}, Way{Strategy::fewest_choices, "HWA", 8}};
 constexpr int64_t kCycle = kWays.size();
 
 constexpr double kGrowth = 1.25;     // of the nodes, each time round
@@ -38,8 +36,8 @@ double uniform(std::mt19937_64& random) { return static_cast<double>(random() >>
 
 }  // namespace
 
-Portfolio::Portfolio(const Instance& instance, uint64_t seed, std::span<const int64_t> hint)
-    : instance_(instance), seed_(seed), hint_(hint.begin(), hint.end()), crowds_(crowds(instance)) {}
+Portfolio::Portfolio(const Instance& instance, uint64_t seed)
+    : instance_(instance), seed_(seed), crowds_(crowds(instance)) {}
 
 double Portfolio::key(int32_t buffer, char criterion) const {
   const Span hull = instance_.hull(buffer);
@@ -58,10 +56,8 @@ double Portfolio::key(int32_t buffer, char criterion) const {
       return width * size;
     case 'B':
       return lifetime * size;
-    case 'S':
-      return size;
     default:
-      return hint_[buffer] < 0 ? 0 : -static_cast<double>(hint_[buffer]);
+      return size;
   }
 }
 
@@ -81,8 +77,7 @@ std::vector<int32_t> Portfolio::ranks(const char* criteria, int64_t k) const {
 }
 
 Run Portfolio::run(int64_t k, bool proving) const {
-  const bool hinted = !hint_.empty() && k < static_cast<int64_t>(kHintedWays.size());
-  const Way& way = hinted ? kHintedWays[k] : kWays[k % kCycle];
+  const Way& way = kWays[k % kCycle];
   const double rate = proving && k % kCycle == 0 ? kLongGrowth : kGrowth;
   const int64_t cycles = k / kCycle;
   const double growth = std::pow(rate, static_cast<double>(cycles));

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "plimsoll/pack/instance.h"
@@ -20,8 +19,7 @@ struct Run {
 
 class Portfolio {
  public:
-  // `hint` (may be empty): offsets of a similar instance, -1 for unknown. The first runs follow it.
-  Portfolio(const Instance& instance, uint64_t seed, std::span<const int64_t> hint);
+  Portfolio(const Instance& instance, uint64_t seed);
 
   // The k-th run, a function of the instance, the seed and the arguments alone. When `proving`, one way grows fast, to
   // end proofs that no short run can.
@@ -33,7 +31,6 @@ class Portfolio {
 
   const Instance& instance_;
   uint64_t seed_;
-  std::vector<int64_t> hint_;
   std::vector<int64_t> crowds_;
 };
 

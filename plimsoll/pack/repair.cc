@@ -6,93 +6,103 @@
 namespace plimsoll::pack {
 namespace {
 
-constexpr int64_t kNodesPerBuffer = 4;
-constexpr int32_t kMargins[] = {1, 4, 16};  // sections around what collides
-
-class Repair {
+// The arena seen from the bottom or from the top: what one packing holds in place at its bottom, the other does at its
+// top.
+class View {
  public:
-  Repair(const Instance& instance, std::span<const int64_t> hint, int64_t capacity)
-      : instance_(instance), hint_(hint), capacity_(capacity), troubled_(instance.sections()), ranks_(hint.size()) {
-    for (int32_t i = 0; i < instance.count(); ++i) find_trouble(i);
-    std::vector<int32_t> order(hint.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return hint[a] < hint[b]; });
-    for (size_t i = 0; i < order.size(); ++i) ranks_[order[i]] = static_cast<int32_t>(i);
+  View(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, bool from_top, const Limits& limits)
+      : instance_(instance), capacity_(capacity), from_top_(from_top) {
+    for (int32_t i = 0; i < static_cast<int32_t>(instance.fixed.size()); ++i) {
+      if (instance.fixed[i] >= 0) instance_.fixed[i] = turned(i, instance.fixed[i]);
+    }
+    set_order(hint);
+    filled_ = first_fit(instance_, order_, INT64_MAX, limits.deadline);
   }
 
-  Placement run(const Inference& inference, const Limits& limits) const {
-    for (const int32_t margin : kMargins) {
-      Instance window = instance_;
-      if (!fix_beyond(margin, window)) break;  // the window is everything: no repair, but a search from nothing
-      Search search(window, inference);
-      for (const Strategy strategy : {Strategy::by_rank, Strategy::fewest_choices, Strategy::lowest}) {
-        Limits part = limits;
-        part.nodes = std::min(limits.nodes, kNodesPerBuffer * instance_.count());
-        const Verdict verdict = search.run(capacity_, strategy, ranks_, part);
-        if (verdict == Verdict::infeasible) break;
-        if (verdict == Verdict::found) return finished(search.offsets());
-      }
-    }
-    return {};
+  bool filled() const { return filled_.peak <= capacity_; }
+  Placement take_filled() const { return finished(filled_.offsets); }
+
+  // A short search in the order of the hint. With `keeping`, the lower half of what first fit has made stays.
+  Placement search(Strategy strategy, bool keeping, const Inference& inference, Limits limits) const {
+    const Instance kept = keeping ? with_lower_half_fixed() : instance_;
+    limits.nodes = std::min(limits.nodes, static_cast<int64_t>(kNodesPerBuffer * instance_.count()));
+    Search search(kept, inference);
+    return search.run(capacity_, strategy, ranks_, limits) == Verdict::found ? finished(search.offsets()) : Placement{};
   }
 
  private:
-  void find_trouble(int32_t i) {
-    const bool misfit = hint_[i] < 0 || hint_[i] % instance_.alignment(i) != 0 ||
-                        hint_[i] + instance_.sizes[i] > capacity_ ||
-                        (instance_.fixed_offset(i) >= 0 && instance_.fixed_offset(i) != hint_[i]);
-    if (misfit) {
-      mark(instance_.hull(i));
-      return;
+  static constexpr double kNodesPerBuffer = 2;
+
+  // By the hint's offsets, the unknown ones last.
+  void set_order(std::span<const int64_t> hint) {
+    std::vector<int64_t> keys(hint.size(), INT64_MAX);
+    for (int32_t i = 0; i < instance_.count(); ++i) {
+      if (hint[i] >= 0) keys[i] = turned(i, hint[i]);
     }
-    for (int32_t j = 0; j < i; ++j) {
-      const Span a = instance_.hull(i);
-      const Span b = instance_.hull(j);
-      const Span common{std::max(a.first, b.first), std::min(a.end, b.end)};
-      const bool share_bytes = hint_[j] < hint_[i] + instance_.sizes[i] && hint_[i] < hint_[j] + instance_.sizes[j];
-      if (common.first < common.end && share_bytes) mark(common);
-    }
+    order_.resize(hint.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    ranks_.resize(order_.size());
+    for (size_t i = 0; i < order_.size(); ++i) ranks_[order_[i]] = static_cast<int32_t>(i);
   }
 
-  void mark(Span span) { std::fill(troubled_.begin() + span.first, troubled_.begin() + span.end, true); }
+  int64_t turned(int32_t i, int64_t offset) const {
+    return from_top_ ? capacity_ - offset - instance_.sizes[i] : offset;
+  }
 
-  // Fixes all buffers that stay `margin` sections away from trouble; whether there are any.
-  bool fix_beyond(int32_t margin, Instance& window) const {
-    std::vector<int32_t> troubles_before(troubled_.size() + 1);
-    for (size_t s = 0; s < troubled_.size(); ++s) troubles_before[s + 1] = troubles_before[s] + (troubled_[s] ? 1 : 0);
-    bool any = false;
-    window.fixed.assign(hint_.size(), -1);
-    for (int32_t i = 0; i < instance_.count(); ++i) {
-      const Span hull = instance_.hull(i);
-      const int32_t from = std::max(hull.first - margin, 0);
-      const int32_t to = std::min(hull.end + margin, instance_.sections());
-      const bool calm = troubles_before[to] == troubles_before[from];
-      window.fixed[i] = calm ? hint_[i] : instance_.fixed_offset(i);
-      any |= calm;
+  Instance with_lower_half_fixed() const {
+    Instance kept = instance_;
+    kept.fixed.resize(kept.count(), -1);
+    for (int32_t i = 0; i < kept.count(); ++i) {
+      if (filled_.offsets[i] + kept.sizes[i] <= capacity_ / 2) kept.fixed[i] = filled_.offsets[i];
     }
-    return any;
+    return kept;
   }
 
   Placement finished(const std::vector<int64_t>& offsets) const {
     Placement placement{offsets, 0};
     for (int32_t i = 0; i < instance_.count(); ++i) {
-      placement.peak = std::max(placement.peak, offsets[i] + instance_.sizes[i]);
+      placement.offsets[i] = turned(i, offsets[i]);
+      placement.peak = std::max(placement.peak, placement.offsets[i] + instance_.sizes[i]);
     }
     return placement;
   }
 
-  const Instance& instance_;
-  std::span<const int64_t> hint_;
+  Instance instance_;
   int64_t capacity_;
-  std::vector<bool> troubled_;  // by section
+  bool from_top_;
+  std::vector<int32_t> order_;
   std::vector<int32_t> ranks_;
+  Placement filled_;
 };
+
+struct Try {
+  bool from_top;
+  bool keeping;
+  Strategy strategy;
+};
+
+// Those that repaired the most, and different, packings; see docs/packing.md.
+constexpr Try kTries[] = {{false, false, Strategy::lowest},
+                          {false, true, Strategy::lowest_tight},
+                          {true, true, Strategy::lowest},
+                          {true, false, Strategy::by_rank}};
 
 }  // namespace
 
-Placement repair(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, const Inference& inference,
-                 const Limits& limits) {
-  return Repair(instance, hint, capacity).run(inference, limits);
+Placement repair(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, bool searching,
+                 const Inference& inference, const Limits& limits) {
+  const View up(instance, hint, capacity, false, limits);
+  if (up.filled()) return up.take_filled();
+  if (!instance.alignments.empty()) return {};  // seen from the top, alignments are others
+  const View down(instance, hint, capacity, true, limits);
+  if (down.filled()) return down.take_filled();
+  for (const Try& way : kTries) {
+    if (!searching || std::chrono::steady_clock::now() >= limits.deadline) break;
+    Placement found = (way.from_top ? down : up).search(way.strategy, way.keeping, inference, limits);
+    if (!found.offsets.empty()) return found;
+  }
+  return {};
 }
 
 }  // namespace plimsoll::pack

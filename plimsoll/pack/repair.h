@@ -1,5 +1,6 @@
-// Packs again from the offsets of a similar instance. What did not change stays where it was; what collides now is
-// searched anew together with its neighbours in time, in windows that widen until one of them works out.
+// Packs again from the offsets of a similar instance: first fit in their order, from the bottom and from the top; then
+// short searches that keep the half of that packing next to the side it was filled from, or at least its order. All of
+// it takes no longer than a few passes of the search from nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 
 namespace plimsoll::pack {
 
-// `hint` holds an offset in units for each buffer, -1 for unknown. Without offsets when no window led to a packing of
-// at most `capacity`; that proves nothing.
-Placement repair(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, const Inference& inference,
-                 const Limits& limits);
+// `hint` holds an offset in units for each buffer, -1 for unknown. Without offsets when no packing of at most
+// `capacity` was found; that proves nothing. `searching` allows more than first fit.
+Placement repair(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, bool searching,
+                 const Inference& inference, const Limits& limits);
 
 }  // namespace plimsoll::pack

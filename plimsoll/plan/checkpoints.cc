@@ -59,9 +59,9 @@ Holds checkpoints_at(const StepGraph& graph, const std::vector<int32_t>& cuts, b
     const bool is_checkpoint =
         std::any_of(cuts.begin(), cuts.end(), [&](int32_t cut) { return crosses(storage, cut, forward); });
     if (is_checkpoint) {
-      holds[gap] = 0;
+      holds.gaps[gap] = {};
     } else {
-      holds[gap] = anew ? kNever : storage.events[in_forward - 1] + 1;
+      holds.gaps[gap] = anew ? kMadeAnew : given_up_at(storage.events[in_forward - 1]);
     }
   }
   return holds;

@@ -7,6 +7,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/ops/spilled.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -33,6 +34,7 @@ class Analysis {
     for (size_t op = 0; op < program_.ops.size(); ++op) touch_operands(static_cast<int32_t>(op));
     for (const Value output : program_.outputs) keep(output);
     for (size_t op = 0; options.in_place && op < program_.ops.size(); ++op) hand_over(static_cast<int32_t>(op));
+    for (const Value value : program::spilled_values(program_)) storage(value).bytes = 0;  // they lie in a file
     give_buffers();
     std::sort(found_.storages.begin(), found_.storages.end(),
               [](const Storage& a, const Storage& b) { return a.owner.index < b.owner.index; });

@@ -20,9 +20,10 @@ using program::Op;
 using program::Program;
 using program::Value;
 
-constexpr int kPackingTries = 6;     // tighter limits on live bytes, when a schedule does not pack
-constexpr int kNarrowings = 9;       // of the range in which the smallest budget lies
-constexpr size_t kNamedTensors = 5;  // in a refusal
+constexpr int64_t kWorkPerNode = 8000;  // beyond which the search of small programs finds nothing more
+constexpr int kPackingTries = 6;        // tighter limits on live bytes, when a schedule does not pack
+constexpr int kNarrowings = 9;          // of the range in which the smallest budget lies
+constexpr size_t kNamedTensors = 5;     // in a refusal
 
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
@@ -49,6 +50,12 @@ std::vector<Placed> place_resident(const Program& program, const MemoryPlan& mem
   return resident;
 }
 
+Search::Clock::time_point deadline_after(double seconds) {
+  constexpr double kMostSeconds = 1e9;
+  return Search::Clock::now() + std::chrono::duration_cast<Search::Clock::duration>(
+                                    std::chrono::duration<double>(std::min(seconds, kMostSeconds)));
+}
+
 // One call of make_plan.
 class Planner {
  public:
@@ -56,8 +63,12 @@ class Planner {
       : lowered_(lowered),
         options_(options),
         graph_(make_step_graph(lowered, seconds())),
-        search_(graph_, Search::Clock::now() + std::chrono::duration_cast<Search::Clock::duration>(
-                                                   std::chrono::duration<double>(options.time_limit_s))) {}
+        search_(graph_, deadline_after(options.time_limit_s), options.work_limit) {
+    if (!options.progress) return;
+    search_.tell([this](const Found& found) {
+      options_.progress({search_.work(), effort(), found.peak_bytes, found.seconds});
+    });
+  }
 
   std::variant<Plan, Refusal> plan() {
     Plan unplanned = placed(hold_all(graph_), INT64_MAX);
@@ -66,11 +77,12 @@ class Planner {
     if (!options_.recompute) return refusal(unplanned);
     if (!options_.find_smallest && least_bytes(graph_).bytes > options_.budget_bytes) return refusal(unplanned);
     std::optional<Fit> fit = find_fit(options_.budget_bytes);
-    if (fit) return finish(quickest(std::move(*fit)));
-    if (!options_.find_smallest) return refusal(unplanned);
-    Plan smallest = find_smallest(std::move(unplanned));
-    if (smallest.arena_bytes <= options_.budget_bytes) return finish(std::move(smallest));
-    return refusal(smallest);
+    if (!fit && options_.find_smallest) fit = find_smallest(unplanned.arena_bytes);
+    if (!fit) return refusal(unplanned);
+    const int64_t budget = std::max(options_.budget_bytes, fit->plan.arena_bytes);
+    Plan quick = quickest(std::move(*fit), budget);
+    if (budget > options_.budget_bytes) return refusal(quick);
+    return finish(std::move(quick));
   }
 
  private:
@@ -126,37 +138,52 @@ class Planner {
   }
 
   // The fastest found with the effort that is allowed; what fits already is kept when nothing better packs.
-  Plan quickest(Fit fit) {
+  Plan quickest(Fit fit, int64_t budget_bytes) {
     Plan best = std::move(fit.plan);
-    int64_t limit = options_.budget_bytes;
+    const auto consider = [&](const Found& found) {
+      Plan plan = placed(found.holds, budget_bytes);
+      const int64_t over = plan.arena_bytes - budget_bytes;
+      if (over <= 0 && plan.predicted_s < best.predicted_s) best = std::move(plan);
+      return over;
+    };
+    int64_t limit = budget_bytes;
     for (int i = 0; i < kPackingTries && !search_.is_out_of_time(); ++i) {
       std::optional<Found> found = search_.construct(limit);
       if (!found) break;
-      const int64_t work = (options_.work_limit - search_.work()) / (i == 0 ? 1 : 2);
-      Found better = search_.improve(std::move(*found), limit, work);
-      Plan plan = placed(better.holds, options_.budget_bytes);
-      if (plan.arena_bytes <= options_.budget_bytes) {
-        if (plan.predicted_s < best.predicted_s) best = std::move(plan);
-        break;
-      }
-      limit -= plan.arena_bytes - options_.budget_bytes;
+      const int64_t over = consider(search_.improve(std::move(*found), limit, effort() / (i == 0 ? 1 : 2)));
+      if (over <= 0) return best;
+      limit -= over;
+    }
+    // The budget is so tight that only the first find fits: hold what there is room for.
+    int64_t room = fit.limit_bytes;
+    for (int i = 0; i < kPackingTries && room >= fit.found.peak_bytes; ++i) {
+      const int64_t over = consider(search_.improve(fit.found, room, effort() / 2));
+      if (over <= 0) break;
+      room -= over;
     }
     return best;
   }
 
-  // The plan with the smallest arena that this search finds. Below it find_fit fails.
-  Plan find_smallest(Plan best) {
+  int64_t effort() const {
+    return std::min(options_.work_limit, kWorkPerNode * static_cast<int64_t>(graph_.nodes.size()));
+  }
+
+  // The plan with the smallest arena that this search finds: below it find_fit fails.
+  std::optional<Fit> find_smallest(int64_t high) {
+    std::optional<Fit> best;
     int64_t low = least_bytes(graph_).bytes;
     const auto try_at = [&](int64_t budget_bytes) {
       std::optional<Fit> fit = find_fit(budget_bytes);
-      if (fit) best = std::move(fit->plan);
-      return fit.has_value();
+      if (!fit) return false;
+      high = fit->plan.arena_bytes;
+      best = std::move(fit);
+      return true;
     };
-    for (int i = 0; i < kNarrowings && low < best.arena_bytes; ++i) {
-      const int64_t middle = low + (best.arena_bytes - low) / 2;
+    for (int i = 0; i < kNarrowings && low < high; ++i) {
+      const int64_t middle = low + (high - low) / 2;
       if (!try_at(middle)) low = middle + 1;
     }
-    while (try_at(best.arena_bytes - kernels::kAlignment)) continue;
+    while (try_at(high - kernels::kAlignment)) continue;
     return best;
   }
 
@@ -167,6 +194,7 @@ class Planner {
     plan.unplanned_s = unplanned_.seconds;
     plan.bound_s = least_seconds(graph_, options_.budget_bytes);
     plan.measures = measures(plan);
+    plan.cut_short = search_.is_out_of_time();
     return plan;
   }
 
@@ -209,6 +237,7 @@ class Planner {
     refusal.smallest_bytes = smallest.arena_bytes;
     refusal.smallest_s = smallest.predicted_s;
     refusal.bound_bytes = bound.bytes;
+    refusal.cut_short = search_.is_out_of_time();
     refusal.resident_bytes = graph_.resident_bytes;
     const GraphNode& node = graph_.nodes[at(bound.node)];
     refusal.binding_op = text_of(lowered_.program, lowered_.program.ops[at(node.op)]);

@@ -8,6 +8,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/ops/spilled.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -68,7 +69,10 @@ class Oracle {
         version_(program_.values.size(), 0),
         seen_(program_.values.size(), -1),
         runs_(program_.ops.size(), 0),
-        maker_(program::producers(program_)) {}
+        maker_(program::producers(program_)),
+        in_file_(program_.values.size(), false) {
+    for (const Value value : program::spilled_values(program_)) in_file_[at(value)] = true;
+  }
 
   void check() {
     require_same_program(plan_, lowered_);
@@ -81,7 +85,7 @@ class Oracle {
  private:
   static size_t at(Value value) { return static_cast<size_t>(value.index); }
   const ValueInfo& info(Value value) const { return program_[value]; }
-  int64_t bytes_of(Value owner) const { return info(owner).type.spec().bytes(); }
+  int64_t bytes_of(Value owner) const { return in_file_[at(owner)] ? 0 : info(owner).type.spec().bytes(); }
   bool works(int32_t op) const { return static_cast<bool>(lowered_.ops[static_cast<size_t>(op)].kernel.bind); }
 
   // "step 12, relu %a"
@@ -227,15 +231,19 @@ class Oracle {
   }
 
   int64_t scratch_bytes(const Step& step, const Op& op) const {
-    if (step.kind == StepKind::run) return lowered_.ops[static_cast<size_t>(step.op)].kernel.scratch_bytes;
-    Op again = op;
-    for (Value& output : again.outputs) {
-      const bool listed = std::any_of(step.writes.begin(), step.writes.end(),
-                                      [&](const Placed& placed) { return placed.owner == output; });
-      if (!listed) output = {};
+    const auto place = static_cast<size_t>(step.op);
+    std::vector<bool> made;
+    for (const Value output : op.outputs) {
+      made.push_back(output && std::any_of(step.writes.begin(), step.writes.end(),
+                                           [&](const Placed& placed) { return placed.owner == output; }));
     }
-    if (again.outputs == op.outputs) return lowered_.ops[static_cast<size_t>(step.op)].kernel.scratch_bytes;
-    return kernels::prepare_op(program_, again, {.threads = lowered_.threads}).kernel.scratch_bytes;
+    const bool leaves_out = step.kind == StepKind::recompute && !makes_all(op, made);
+    return (leaves_out ? kernels::prepare_again(lowered_, place, made) : lowered_.ops[place]).kernel.scratch_bytes;
+  }
+
+  static bool makes_all(const Op& op, const std::vector<bool>& made) {
+    return std::equal(made.begin(), made.end(), op.outputs.begin(),
+                      [](bool is_made, Value value) { return is_made == static_cast<bool>(value); });
   }
 
   void check_scratch(const Step& step, const Op& op, std::span<const Interval> made) {
@@ -282,6 +290,7 @@ class Oracle {
   std::vector<int> seen_;        // by value that is no view: the version of its storage when it was made; -1: not yet
   std::vector<int> runs_;        // by op
   std::vector<int32_t> maker_;   // by value: the op, or -1
+  std::vector<bool> in_file_;    // by owner: it takes no bytes of the arena
   int64_t highest_ = 0;
   size_t step_ = 0;
 };

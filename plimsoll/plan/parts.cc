@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/plan/cost.h"
 
 namespace plimsoll::plan {
 namespace {
 
 using kernels::Lowered;
 
+constexpr int kShare = 3;            // each of a few ways is searched with a third of the effort
 constexpr double kWorthATry = 0.98;  // a way whose time can at best be above this share of the best one's is not tried
 
 class PartsSearch {
@@ -19,22 +22,46 @@ class PartsSearch {
   std::variant<StepPlan, Refusal> run() && {
     try_whole();
     if (best_ && best_->programs[0].plan.measures.empty()) return std::move(*best_);
-    if (forms_.part && forms_.batch > 1) try_parts();
+    if (can_cut()) try_parts();
     if (best_) return std::move(*best_);
-    return closest_;
+    return closest_refusal();
   }
 
  private:
   using Made = std::optional<PlannedProgram>;
 
+  bool can_cut() const { return forms_.part && forms_.batch > 1; }
+
   Made make(Lowered lowered, bool recompute) {
     PlanOptions options = options_;
     options.recompute = recompute && options_.recompute;
+    options.find_smallest = false;
+    options.work_limit /= kShare;
+    options.time_limit_s /= kShare;
+    const std::vector<double> seconds = seconds_of(lowered);
+    options.op_seconds = seconds;
     auto made = make_plan(lowered, options);
     if (auto* plan = std::get_if<Plan>(&made)) return PlannedProgram{std::move(lowered), std::move(*plan)};
-    const Refusal& refusal = std::get<Refusal>(made);
-    if (closest_.smallest_bytes == 0 || refusal.smallest_bytes < closest_.smallest_bytes) closest_ = refusal;
     return std::nullopt;
+  }
+
+  // Of the whole batch and of one sample at a time, which needs room for sums of gradients.
+  Refusal closest_refusal() {
+    std::vector<Lowered> smallest;
+    smallest.push_back(forms_.whole());
+    if (can_cut()) smallest.push_back(forms_.part(1));
+    std::optional<Refusal> closest;
+    for (const Lowered& lowered : smallest) {
+      auto made = make_plan(lowered, options_);
+      auto* refusal = std::get_if<Refusal>(&made);
+      if (refusal == nullptr) continue;
+      if (!closest || refusal->smallest_bytes < closest->smallest_bytes) closest = std::move(*refusal);
+    }
+    return closest.value_or(Refusal());
+  }
+
+  std::vector<double> seconds_of(const Lowered& lowered) const {
+    return forms_.costs ? forms_.costs(lowered) : std::vector<double>();
   }
 
   void try_whole() {
@@ -86,11 +113,11 @@ class PartsSearch {
 
   // Were nothing computed twice.
   double time_at_best(int64_t size) {
-    PlanOptions unlimited = options_;
-    unlimited.budget_bytes = INT64_MAX;
-    const auto made = make_plan(forms_.part(size), unlimited);
+    const Lowered lowered = forms_.part(size);
+    std::vector<double> seconds = seconds_of(lowered);
+    if (seconds.empty()) seconds = roofline_seconds(lowered);
     const auto parts = static_cast<double>(part_sizes(forms_.batch, size).size());
-    return parts * std::get<Plan>(made).predicted_s + update_->plan.predicted_s;
+    return parts * std::accumulate(seconds.begin(), seconds.end(), 0.0) + update_->plan.predicted_s;
   }
 
   // Whether it fits.
@@ -124,7 +151,6 @@ class PartsSearch {
   PlanOptions options_;
   std::optional<StepPlan> best_;
   Made update_;
-  Refusal closest_;
   std::map<int64_t, int64_t> arenas_;
 };
 

@@ -20,6 +20,8 @@ struct StepForms {
   // Nothing in these two: the batch cannot be taken in parts.
   std::function<kernels::Lowered(int64_t samples)> part = {};
   std::function<kernels::Lowered()> update = {};
+  // Seconds of each op of such a program. Nothing: by roofline.
+  std::function<std::vector<double>(const kernels::Lowered&)> costs = {};
 };
 
 struct PlannedProgram {

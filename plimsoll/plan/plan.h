@@ -33,8 +33,8 @@ namespace plimsoll::plan {
 
 // What tells programs apart, and what of them differs when two do.
 struct Fingerprint {
-  std::string text_hash;     // of the program as text, 16 hexadecimal digits
-  std::string scratch_hash;  // of the scratch of its kernels
+  std::string text_hash = {};     // of the program as text, 16 hexadecimal digits
+  std::string scratch_hash = {};  // of the scratch of its kernels
   int64_t ops = 0;
   int64_t values = 0;
   int threads = 1;  // kernels size their scratch by it
@@ -46,7 +46,7 @@ Fingerprint fingerprint(const kernels::Lowered& lowered);
 
 // The value that owns a storage, and where in the arena it lies.
 struct Placed {
-  program::Value owner;
+  program::Value owner = {};
   int64_t offset = 0;
 
   bool operator==(const Placed&) const = default;
@@ -57,9 +57,9 @@ std::string_view name(StepKind kind);
 
 struct Step {
   StepKind kind = StepKind::run;
-  int32_t op = 0;              // place in the program
-  std::vector<Placed> writes;  // storages made here, in the order of the op's results
-  int64_t scratch_offset = 0;  // 0 when the kernel needs none
+  int32_t op = 0;                   // place in the program
+  std::vector<Placed> writes = {};  // storages made here, in the order of the op's results
+  int64_t scratch_offset = 0;       // 0 when the kernel needs none
 
   bool operator==(const Step&) const = default;
 };
@@ -67,8 +67,8 @@ struct Step {
 // Something done to fit that the program alone would not do, with its worth: figures of what was not alive at the
 // fullest moment of the program as it was, and of the time that it takes.
 struct Measure {
-  std::string kind;  // "recompute"
-  std::string what;  // "relu %layer1.0.relu"
+  std::string kind = {};  // "recompute"
+  std::string what = {};  // "relu %layer1.0.relu"
   int times = 1;
   int64_t saved_bytes = 0;
   double cost_s = 0;
@@ -79,17 +79,19 @@ struct Measure {
 struct Plan {
   static constexpr int kVersion = 1;
 
-  Fingerprint program;
+  Fingerprint program = {};
   int64_t budget_bytes = 0;     // that it was made for
   int64_t arena_bytes = 0;      // that it takes
   int64_t unplanned_bytes = 0;  // the arena of the program as it is
   double predicted_s = 0;
   double unplanned_s = 0;
-  double bound_s = 0;            // no plan of these measures is faster
-  std::vector<int64_t> parts;    // samples of each micro-batch; empty: the batch is not cut
-  std::vector<Placed> resident;  // inputs, parameters and state
-  std::vector<Step> steps;
-  std::vector<Measure> measures;  // the most bytes saved first
+  double bound_s = 0;                 // no plan of these measures is faster
+  std::vector<int64_t> parts = {};    // samples of each micro-batch; empty: the batch is not cut
+  std::vector<Placed> resident = {};  // inputs, parameters and state
+  std::vector<Step> steps = {};
+  std::vector<Measure> measures = {};  // the most bytes saved first
+
+  bool cut_short = false;  // the search ended by the clock: another run may find another plan
 
   bool operator==(const Plan&) const = default;
 };
@@ -97,23 +99,25 @@ struct Plan {
 // Why no plan fits: for programs that ask what would.
 struct Refusal {
   int64_t budget_bytes = 0;
-  int64_t smallest_bytes = 0;  // the smallest budget for which a plan was found
-  int64_t bound_bytes = 0;     // no plan of these measures exists below it
-  std::string binding_op;      // whose operands, results and scratch set `bound_bytes`: "conv %layer1.0.conv1"
+  int64_t smallest_bytes = 0;   // the smallest budget for which a plan was found
+  int64_t bound_bytes = 0;      // no plan of these measures exists below it
+  std::string binding_op = {};  // whose operands, results and scratch set `bound_bytes`: "conv %layer1.0.conv1"
   struct Held {
-    std::string name;
+    std::string name = {};
     int64_t bytes = 0;
   };
-  int64_t resident_bytes = 0;  // what comes in, of it
-  std::vector<Held> binding;   // what else it needs at once, the largest first
-  double smallest_s = 0;       // predicted time of the plan at `smallest_bytes`
+  int64_t resident_bytes = 0;      // what comes in, of it
+  std::vector<Held> binding = {};  // what else it needs at once, the largest first
+  double smallest_s = 0;           // predicted time of the plan at `smallest_bytes`
+
+  bool cut_short = false;  // the search ended by the clock: there may be smaller ones
 
   std::string text() const;  // two lines: the smallest budget, and what sets it
 };
 
 struct Progress {
-  int64_t work = 0;  // of the limit
-  int64_t work_limit = 0;
+  int64_t work = 0;        // done so far, in steps of schedules that were looked at
+  int64_t effort = 0;      // allowed for making a plan faster that fits
   int64_t live_bytes = 0;  // of the best so far
   double predicted_s = 0;
 };
@@ -122,7 +126,8 @@ struct PlanOptions {
   int64_t budget_bytes = INT64_MAX;         // of the arena
   bool recompute = true;                    // whether results may be computed again
   std::span<const double> op_seconds = {};  // of each op; empty: roofline() of cost.h
-  // Effort of the search, in steps of schedules that are looked at. The same limit gives the same plan.
+  // Effort of the search, in steps of schedules that are looked at; small programs take less. The same limit gives the
+  // same plan.
   int64_t work_limit = 60'000'000;
   bool find_smallest = true;  // for a refusal; without it `smallest_bytes` may be larger, and the answer comes sooner
   double time_limit_s = 5;    // the last resort: a plan that it cut short may differ from run to run

@@ -54,6 +54,10 @@ class Node {
     if (!json_->is_number()) fail("a number");
     return json_->get<double>();
   }
+  bool flag() const {
+    if (!json_->is_boolean()) fail("true or false");
+    return json_->get<bool>();
+  }
   const std::string& text() const {
     if (!json_->is_string()) fail("a text");
     return json_->get_ref<const std::string&>();
@@ -89,7 +93,8 @@ class Document {
     }
     const Node whole = root();
     whole.allow_only({kVersionKey, "setting", "program", "budget_bytes", "arena_bytes", "unplanned_bytes",
-                      "predicted_s", "unplanned_s", "bound_s", "parts", "resident_at_bytes", "steps", "measures"});
+                      "predicted_s", "unplanned_s", "bound_s", "cut_short", "parts", "resident_at_bytes", "steps",
+                      "measures"});
     if (whole[kVersionKey.data()].integer() != Plan::kVersion) whole[kVersionKey.data()].fail("version 1");
   }
 
@@ -164,6 +169,7 @@ class Reader {
     plan.predicted_s = root["predicted_s"].real();
     plan.unplanned_s = root["unplanned_s"].real();
     plan.bound_s = root["bound_s"].real();
+    plan.cut_short = root["cut_short"].flag();
     root["parts"].for_each([&](const Node& part) { plan.parts.push_back(part.integer()); });
     plan.resident = read_placed(root["resident_at_bytes"]);
     root["steps"].for_each([&](const Node& step) { plan.steps.push_back(read_step(step)); });
@@ -222,6 +228,7 @@ std::string write_plan(const Plan& plan, const Setting& setting, const Program& 
       {"predicted_s", plan.predicted_s},
       {"unplanned_s", plan.unplanned_s},
       {"bound_s", plan.bound_s},
+      {"cut_short", plan.cut_short},
       {"parts", plan.parts},
       {"resident_at_bytes", write(plan.resident, program)},
       {"steps", list_of(plan.steps, [&](const Step& step) { return write(step, program); })},

@@ -37,6 +37,7 @@ class Rewriter {
     Program& to = result_.lowered.program;
     to = lowered.program;
     to.ops.clear();
+    result_.lowered.device = lowered.device;
     result_.lowered.threads = lowered.threads;
     for (const Value value : original(lowered.program.values.size())) current_.push_back(value);
     for (const ValueInfo& value : to.values) names_.insert(value.name);
@@ -200,16 +201,16 @@ class Rewriter {
     std::vector<bool> made;
     for (const Value output : again.outputs) made.push_back(static_cast<bool>(output));
     const auto [found, is_new] = kernels_.try_emplace({op, made});
-    if (is_new) found->second = prepared(op, again);
+    if (is_new) found->second = prepared(op, made);
     return found->second;
   }
 
-  LoweredOp prepared(int32_t op, const Op& again) const {
-    const Op& first = op_at(op);
-    const bool makes_all = std::equal(first.outputs.begin(), first.outputs.end(), again.outputs.begin(),
-                                      [](Value a, Value b) { return static_cast<bool>(a) == static_cast<bool>(b); });
-    if (makes_all) return from_.ops[static_cast<size_t>(op)];
-    return kernels::prepare_op(result_.lowered.program, again, {.threads = from_.threads});
+  LoweredOp prepared(int32_t op, const std::vector<bool>& made) const {
+    const std::vector<Value>& first = op_at(op).outputs;
+    const bool makes_all = std::equal(first.begin(), first.end(), made.begin(),
+                                      [](Value value, bool is_made) { return static_cast<bool>(value) == is_made; });
+    const auto place = static_cast<size_t>(op);
+    return makes_all ? from_.ops[place] : kernels::prepare_again(from_, place, made);
   }
 
   // The value as it is now: itself, or what shows the same part of the newest instance of its storage.

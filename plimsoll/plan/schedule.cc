@@ -12,9 +12,9 @@ size_t at(int32_t place) { return static_cast<size_t>(place); }
 }  // namespace
 
 Holds hold_all(const StepGraph& graph) {
-  Holds holds(at(graph.gaps), 0);
+  Holds holds{std::vector<Hold>(at(graph.gaps)), {}};
   for (const GraphStorage& storage : graph.storages) {
-    if (storage.droppable) holds[at(storage.first_gap) + storage.events.size() - 1] = kNever;
+    if (storage.droppable) holds.gaps[at(storage.first_gap) + storage.events.size() - 1] = kMadeAnew;
   }
   return holds;
 }
@@ -35,7 +35,9 @@ void Scheduler::start(const Holds& holds) {
   schedule_.instances.clear();
   chances_.clear();
   instance_.assign(graph_.storages.size(), kNone);
+  expires_.assign(graph_.storages.size(), kNever);
   gap_.assign(graph_.storages.size(), kNone);
+  next_early_ = 0;
   std::fill(wanted_.begin(), wanted_.end(), false);
   std::fill(in_closure_.begin(), in_closure_.end(), false);
 }
@@ -56,9 +58,7 @@ bool Scheduler::serve(int32_t time) {
   const GraphNode& node = graph_.nodes[at(time)];
   closure_.clear();
   temporary_.clear();
-  for (const int32_t read : node.reads) {
-    if (instance_[at(read)] == kNone && !demand(read, time)) return false;
-  }
+  if (!demand_all(time)) return false;
   std::sort(closure_.begin(), closure_.end());
   for (const int32_t again : closure_) {
     in_closure_[at(again)] = false;
@@ -74,6 +74,20 @@ bool Scheduler::serve(int32_t time) {
   return true;
 }
 
+// What the node reads, and what is to be made early.
+bool Scheduler::demand_all(int32_t time) {
+  for (const int32_t read : graph_.nodes[at(time)].reads) {
+    if (!is_there(read, time) && !demand(read, time)) return false;
+  }
+  const std::vector<Early>& early = holds_->early;
+  for (; next_early_ < early.size() && early[next_early_].time <= time; ++next_early_) {
+    const int32_t storage = early[next_early_].storage;
+    const bool was_made = gap_[at(storage)] != kNone;
+    if (was_made && !is_there(storage, time) && !demand(storage, time)) return false;
+  }
+  return true;
+}
+
 // Adds what must run again for the storage to the closure.
 bool Scheduler::demand(int32_t storage, int32_t time) {
   wanted_[at(storage)] = true;
@@ -84,7 +98,7 @@ bool Scheduler::demand(int32_t storage, int32_t time) {
   in_closure_[at(maker)] = true;
   closure_.push_back(maker);
   for (const int32_t read : node.reads) {
-    if (instance_[at(read)] == kNone && !demand(read, time)) return false;
+    if (!is_there(read, time) && !demand(read, time)) return false;
   }
   return true;
 }
@@ -106,23 +120,29 @@ void Scheduler::step(int32_t place, int32_t time, bool again) {
 // Optional results are left out unless someone wants them, or will and there is none.
 bool Scheduler::is_made_again(int32_t storage, int32_t time) const {
   if (!graph_.storages[at(storage)].optional || wanted_[at(storage)]) return true;
-  return instance_[at(storage)] == kNone && is_held(storage, time);
+  return !is_there(storage, time) && hold_of(storage).at(time);
 }
 
 void Scheduler::make(int32_t storage, int32_t time) {
   const auto now = static_cast<int32_t>(schedule_.steps.size());
   instance_[at(storage)] = static_cast<int32_t>(schedule_.instances.size());
   schedule_.instances.push_back({storage, now, now, time});
+  expires_[at(storage)] = kNever;
   wanted_[at(storage)] = false;
 }
 
-bool Scheduler::is_held(int32_t storage, int32_t time) const {
+const Hold& Scheduler::hold_of(int32_t storage) const {
   const int32_t gap = graph_.storages[at(storage)].first_gap + std::max(0, gap_[at(storage)]);
-  return (*holds_)[at(gap)] <= time;
+  return holds_->gaps[at(gap)];
 }
 
 void Scheduler::settle(int32_t storage, int32_t time) {
-  if (!is_held(storage, time)) instance_[at(storage)] = kNone;
+  const Hold& hold = hold_of(storage);
+  if (!hold.at(time)) {
+    instance_[at(storage)] = kNone;
+  } else {
+    expires_[at(storage)] = time < hold.until && !hold.throughout() ? hold.until : kNever;
+  }
 }
 
 void Scheduler::find_live_bytes() {

@@ -1,9 +1,9 @@
 // From the decision what to hold to the steps that follow from it, their time and their memory.
 //
 // Between two events of a storage (made, read) lies a gap. In a gap an instance is either held, or given up and made
-// again when some node wants it. `Holds` says for each gap from which time on an instance that exists is held to the
-// gap's end: 0 holds it throughout, the time after the gap's beginning gives it up once, kNever makes it anew for each
-// that wants it. The gap after the last event is held for those that recompute from it.
+// again when some node wants it. A Hold says when: an instance is held before the time `until`, given up then, and when
+// it is made again at `from` or later, held to the gap's end. The gap after the last event is held for those that
+// recompute from it. What is made early is made again before a node that does not want it, because there is room then.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,32 @@
 
 namespace plimsoll::plan {
 
-using Holds = std::vector<int32_t>;  // by gap: a time, counted in nodes
 inline constexpr int32_t kNever = INT32_MAX;
+
+// Times are counted in nodes.
+struct Hold {
+  int32_t until = kNever;
+  int32_t from = 0;
+
+  bool at(int32_t time) const { return time < until || time >= from; }
+  bool throughout() const { return until >= from; }
+  bool operator==(const Hold&) const = default;
+};
+
+// Given up at once, and held when it is made again after `begin`.
+inline Hold given_up_at(int32_t begin) { return {0, begin + 1}; }
+// Never held: made anew for each that wants it.
+inline constexpr Hold kMadeAnew = {0, kNever};
+
+struct Early {
+  int32_t time = 0;
+  int32_t storage = 0;
+};
+
+struct Holds {
+  std::vector<Hold> gaps;    // of the graph
+  std::vector<Early> early;  // by time
+};
 
 // Everything is held while it is needed: the program as it is.
 Holds hold_all(const StepGraph& graph);
@@ -59,12 +83,16 @@ class Scheduler {
  private:
   void start(const Holds& holds);
   bool serve(int32_t time);
+  bool demand_all(int32_t time);
   bool demand(int32_t storage, int32_t time);
+  bool is_there(int32_t storage, int32_t time) const {
+    return instance_[static_cast<size_t>(storage)] >= 0 && time < expires_[static_cast<size_t>(storage)];
+  }
   void step(int32_t node, int32_t time, bool again);
   void make(int32_t storage, int32_t time);
   bool is_made_again(int32_t storage, int32_t time) const;
   void settle(int32_t storage, int32_t time);
-  bool is_held(int32_t storage, int32_t time) const;
+  const Hold& hold_of(int32_t storage) const;
   void find_live_bytes();
   void take_in_place();
 
@@ -77,8 +105,10 @@ class Scheduler {
   const StepGraph& graph_;
   const Holds* holds_ = nullptr;
   Schedule schedule_;
-  std::vector<int32_t> instance_;   // by storage: the one to read; -1: none
-  std::vector<int32_t> gap_;        // by storage: events so far, less one
+  std::vector<int32_t> instance_;  // by storage: the one to read; -1: none
+  std::vector<int32_t> expires_;   // by storage: when that one is given up
+  std::vector<int32_t> gap_;       // by storage: events so far, less one
+  size_t next_early_ = 0;
   std::vector<int32_t> closure_;    // nodes to run again for the node whose turn it is
   std::vector<bool> in_closure_;    // by node
   std::vector<bool> wanted_;        // by storage: to be made by the closure

@@ -2,11 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace plimsoll::plan {
 namespace {
 
 constexpr int kMostSegments = 64;
+constexpr size_t kAllMoves = 4000;    // that one pass over a schedule tries at most
+constexpr int kRounds = 4;            // of wandering and rebuilding
+constexpr double kHeat = 0.03;        // at first, as a part of the time of the program
+constexpr double kPriceOfExcess = 3;  // of bytes above the limit, as a part of it, in times of the program
+constexpr size_t kSmallGraph = 40;    // nodes
+constexpr int64_t kWanderWork = 20000;
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool reads(const GraphNode& node, int32_t storage) {
@@ -42,7 +49,8 @@ double Search::remake_seconds(int32_t storage, int32_t time, const Holds& holds)
     for (const int32_t read : node.reads) {
       const int32_t gap = graph_.gap_at(read, time);
       const int32_t maker = graph_.storages[at(read)].maker;
-      if (holds[at(gap)] <= graph_.begin_of(gap) || visited_[at(maker)] == round_) continue;
+      const Hold& hold = holds.gaps[at(gap)];
+      if (hold.throughout() || time < hold.until || visited_[at(maker)] == round_) continue;
       visited_[at(maker)] = round_;
       stack_.push_back(maker);
     }
@@ -50,21 +58,37 @@ double Search::remake_seconds(int32_t storage, int32_t time, const Holds& holds)
   return seconds;
 }
 
-// What is alive at the fullest step and not touched by it, the cheapest to give up first.
+const std::vector<int32_t>& Search::touched_before(const Schedule& schedule, int32_t end) {
+  touched_.assign(graph_.storages.size(), -1);
+  for (int32_t i = 0; i < end; ++i) {
+    const ScheduledStep& step = schedule.steps[at(i)];
+    const GraphNode& node = graph_.nodes[at(step.node)];
+    for (const int32_t read : node.reads) touched_[at(read)] = step.time;
+    for (const int32_t made : node.makes) touched_[at(made)] = step.time;
+  }
+  return touched_;
+}
+
+// What is alive at the fullest step and not touched by it, the cheapest to give up first. It is given up after the last
+// step before that touched it.
 std::vector<Search::Move> Search::drops_at(const Schedule& schedule, const Holds& holds, double noise) {
   std::vector<Move> moves;
   const ScheduledStep& full = schedule.steps[at(schedule.peak_step)];
   const GraphNode& node = graph_.nodes[at(full.node)];
+  const std::vector<int32_t>& touched = touched_before(schedule, schedule.peak_step);
   for (const Instance& instance : schedule.instances) {
     if (instance.first >= schedule.peak_step || instance.last <= schedule.peak_step) continue;
     const GraphStorage& storage = graph_.storages[at(instance.storage)];
     if (!storage.droppable || reads(node, instance.storage)) continue;
     const int32_t gap = graph_.gap_at(instance.storage, full.time);
     const int32_t since = std::max(instance.time, graph_.begin_of(gap));
-    if (holds[at(gap)] > since || since >= full.time) continue;
+    const int32_t last = touched[at(instance.storage)];
+    if (last >= full.time) continue;
+    const Hold hold = last > since ? Hold{last + 1, std::max(last + 2, full.time)} : given_up_at(since);
+    if (hold == holds.gaps[at(gap)]) continue;
     const auto next = at(gap - storage.first_gap) + 1;
     const int32_t wanted = next < storage.events.size() ? storage.events[next] : schedule.steps[at(instance.last)].time;
-    Move move{gap, since + 1, storage.bytes, remake_seconds(instance.storage, wanted, holds), 0};
+    Move move{gap, hold, storage.bytes, remake_seconds(instance.storage, wanted, holds), 0};
     move.price = (move.seconds + 1e-9) / static_cast<double>(move.bytes);
     if (noise > 0) move.price *= 1 + noise * random(1000) / 1000.0;
     moves.push_back(move);
@@ -74,14 +98,13 @@ std::vector<Search::Move> Search::drops_at(const Schedule& schedule, const Holds
 }
 
 // Gives up the cheapest until a part of the excess is gone; those that cannot be made again in time stay.
-bool Search::drop_some(Holds& holds, std::vector<Move>& moves, int64_t over_bytes) {
+bool Search::drop_some(Holds& holds, const std::vector<Move>& moves, int64_t over_bytes) {
   int64_t dropped = 0;
   bool any = false;
   for (const Move& move : moves) {
-    const int32_t before = holds[at(move.gap)];
-    holds[at(move.gap)] = move.from;
+    const Hold before = std::exchange(holds.gaps[at(move.gap)], move.hold);
     if (!scheduler_.run(holds).valid) {
-      holds[at(move.gap)] = before;
+      holds.gaps[at(move.gap)] = before;
       continue;
     }
     any = true;
@@ -98,23 +121,28 @@ bool Search::repair(Holds& holds, int64_t limit_bytes, double noise) {
     if (!schedule.valid) return false;
     if (schedule.peak_bytes <= limit_bytes) return true;
     const int64_t over = schedule.peak_bytes - limit_bytes;
-    std::vector<Move> moves = drops_at(schedule, holds, noise);
+    const std::vector<Move> moves = drops_at(schedule, holds, noise);
     if (moves.empty() || !drop_some(holds, moves, over)) return false;
   }
   return false;
 }
 
-// Gaps in which something was made again, the most time for its bytes first.
+// Gaps in which something was made again, the most time for its bytes first: held throughout, or from then on.
 std::vector<Search::Move> Search::keeps(const Schedule& schedule, const Holds& holds) const {
   std::vector<Move> moves;
   for (const Instance& instance : schedule.instances) {
     const ScheduledStep& step = schedule.steps[at(instance.first)];
     if (!step.again) continue;
     const int32_t gap = graph_.gap_at(instance.storage, instance.time);
-    if (holds[at(gap)] == 0) continue;
+    const Hold& hold = holds.gaps[at(gap)];
+    if (hold.throughout()) continue;
     const int64_t bytes = graph_.storages[at(instance.storage)].bytes;
     const double seconds = graph_.nodes[at(step.node)].seconds;
-    moves.push_back({gap, 0, bytes, seconds, -seconds / static_cast<double>(bytes)});
+    const Move move{gap, {}, bytes, seconds, -seconds / static_cast<double>(bytes)};
+    moves.push_back(move);
+    if (hold.from <= instance.time) continue;
+    moves.push_back(move);
+    moves.back().hold = {hold.until, instance.time};
   }
   std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.price < b.price; });
   return moves;
@@ -127,15 +155,14 @@ void Search::relax(Found& found, int64_t limit_bytes, size_t tries) {
     std::vector<Move> moves = keeps(scheduler_.run(found.holds), found.holds);
     if (moves.size() > tries) moves.resize(tries);
     for (const Move& move : moves) {
-      const int32_t before = found.holds[at(move.gap)];
-      found.holds[at(move.gap)] = move.from;
+      const Hold before = std::exchange(found.holds.gaps[at(move.gap)], move.hold);
       const Schedule& schedule = scheduler_.run(found.holds);
       if (schedule.valid && schedule.peak_bytes <= limit_bytes && schedule.seconds < found.seconds) {
         found.seconds = schedule.seconds;
         found.peak_bytes = schedule.peak_bytes;
         improved = true;
       } else {
-        found.holds[at(move.gap)] = before;
+        found.holds.gaps[at(move.gap)] = before;
       }
     }
   }
@@ -148,27 +175,39 @@ std::optional<Found> Search::fitted(Holds holds, int64_t limit_bytes, double noi
 }
 
 std::optional<Found> Search::find_any(int64_t limit_bytes) {
+  random_state_ = 1;  // whatever was asked before
   if (std::optional<Found> found = fitted(hold_all(graph_), limit_bytes, 0)) return found;
   for (const bool anew : {false, true}) {
     for (int segments = 1; segments <= kMostSegments; segments += 1 + segments / 3) {
       if (std::optional<Found> found = fitted(checkpoints(graph_, segments, anew), limit_bytes, 0)) return found;
     }
   }
+  return graph_.nodes.size() <= kSmallGraph ? wander_into(limit_bytes) : std::nullopt;
+}
+
+// For small graphs, where the constructions fail close to the least that is possible.
+std::optional<Found> Search::wander_into(int64_t limit_bytes) {
+  const int64_t work = std::min(effort_, kWanderWork * static_cast<int64_t>(graph_.nodes.size()));
+  for (const int segments : {1, 3}) {
+    Found found{checkpoints(graph_, segments, true), 0, INT64_MAX};
+    wander(found, limit_bytes, work / 2, 10 * kHeat);
+    if (found.peak_bytes <= limit_bytes) return found;
+  }
   return std::nullopt;
 }
 
 std::optional<Found> Search::construct(int64_t limit_bytes) {
   std::optional<Found> best;
-  const auto consider = [&](const Holds& start) {
-    std::optional<Found> found = fitted(start, limit_bytes, 0);
+  const auto consider = [&](std::optional<Found> found) {
     if (!found) return;
-    relax(*found, limit_bytes, SIZE_MAX);
+    relax(*found, limit_bytes, kAllMoves);
     if (!best || found->seconds < best->seconds) best = std::move(found);
   };
-  consider(hold_all(graph_));
+  consider(fitted(hold_all(graph_), limit_bytes, 0));
   for (int segments = 2; segments <= kMostSegments; segments += 1 + segments / 3) {
-    consider(checkpoints(graph_, segments));
+    consider(fitted(checkpoints(graph_, segments), limit_bytes, 0));
   }
+  if (!best) consider(find_any(limit_bytes));
   return best;
 }
 
@@ -176,6 +215,7 @@ std::optional<Found> Search::construct(int64_t limit_bytes) {
 Holds Search::ruined(const Holds& holds) {
   Holds result = holds;
   const Holds all = hold_all(graph_);
+  result.early.clear();
   const auto nodes = static_cast<uint32_t>(graph_.nodes.size());
   const uint32_t width = 1 + random(std::max<uint32_t>(2, std::min<uint32_t>(nodes, 8 + nodes / 8)));
   const uint32_t first = random(nodes);
@@ -183,14 +223,118 @@ Holds Search::ruined(const Holds& holds) {
     for (const int32_t made : graph_.nodes[i].makes) {
       const GraphStorage& storage = graph_.storages[at(made)];
       for (size_t gap = at(storage.first_gap); gap < at(storage.first_gap) + storage.events.size(); ++gap) {
-        result[gap] = all[gap];
+        result.gaps[gap] = all.gaps[gap];
       }
     }
   }
   return result;
 }
 
+// Gaps of some length, and those after the last event.
+void Search::find_choices() {
+  for (const GraphStorage& storage : graph_.storages) {
+    if (!storage.droppable) continue;
+    for (size_t i = 0; i < storage.events.size(); ++i) {
+      const bool is_last = i + 1 == storage.events.size();
+      if (is_last || storage.events[i + 1] > storage.events[i] + 1) {
+        choices_.push_back(storage.first_gap + static_cast<int32_t>(i));
+      }
+    }
+  }
+}
+
+void Search::change_one(Holds& holds) {
+  const int32_t gap = choices_[random(static_cast<uint32_t>(choices_.size()))];
+  if (random(12) == 0) return change_early(holds, gap);
+  Hold& hold = holds.gaps[at(gap)];
+  hold = changed(hold, gap);
+}
+
+Hold Search::changed(const Hold& hold, int32_t gap) {
+  const int32_t begin = graph_.begin_of(gap);
+  const auto some_time = [&] {
+    return begin + 1 + static_cast<int32_t>(random(static_cast<uint32_t>(graph_.nodes.size()) - begin));
+  };
+  if (hold.throughout() && random(2) == 0) return given_up_at(begin);
+  switch (random(hold.throughout() ? 3 : 5)) {
+    case 0:
+      return kMadeAnew;
+    case 1:
+      return {0, some_time()};
+    case 2: {
+      const int32_t until = some_time();
+      return {until, random(2) == 0 ? until + 1 : kNever};
+    }
+    default:
+      return {};
+  }
+}
+
+// Makes the storage of the gap early, or no more.
+void Search::change_early(Holds& holds, int32_t gap) {
+  const int32_t storage = graph_.storage_of_gap[at(gap)];
+  std::vector<Early>& early = holds.early;
+  const auto found = std::find_if(early.begin(), early.end(), [&](const Early& one) { return one.storage == storage; });
+  if (found != early.end()) {
+    early.erase(found);
+    return;
+  }
+  const std::vector<int32_t>& events = graph_.storages[at(storage)].events;
+  const size_t next = at(gap - graph_.storages[at(storage)].first_gap) + 1;
+  if (next >= events.size()) return;
+  const int32_t time = events[next] - 1 - static_cast<int32_t>(random(3));
+  if (time <= events[next - 1]) return;
+  const auto later = std::find_if(early.begin(), early.end(), [&](const Early& one) { return one.time > time; });
+  early.insert(later, {time, storage});
+  holds.gaps[at(gap)] = {std::min(holds.gaps[at(gap)].until, time), time};
+}
+
+// Simulated annealing over single decisions; bytes above the limit count as time.
+void Search::wander(Found& found, int64_t limit_bytes, int64_t work, double heat) {
+  if (choices_.empty()) find_choices();
+  if (choices_.empty()) return;
+  const int64_t first = scheduler_.work();
+  const double whole = graph_.seconds();
+  const auto room = static_cast<double>(std::max<int64_t>(1, limit_bytes - graph_.resident_bytes));
+  const auto cost = [&](const Schedule& schedule) {
+    if (!schedule.valid) return HUGE_VAL;
+    if (schedule.peak_bytes <= limit_bytes) return schedule.seconds / whole;
+    const auto over = static_cast<double>(schedule.peak_bytes - limit_bytes);
+    const double mean = schedule.overflow(limit_bytes) / static_cast<double>(graph_.nodes.size());
+    return schedule.seconds / whole + kPriceOfExcess * (over + mean) / room;
+  };
+  Holds now = found.holds;
+  double now_cost = cost(scheduler_.run(now));
+  while (scheduler_.work() - first < work && !time_is_up()) {
+    const double left = 1 - static_cast<double>(scheduler_.work() - first) / static_cast<double>(work);
+    const double warmth = heat * left * left;
+    Holds next = now;
+    for (uint32_t i = 0, changes = 1 + random(3); i < changes; ++i) change_one(next);
+    const Schedule& schedule = scheduler_.run(next);
+    const double next_cost = cost(schedule);
+    const double chance = std::exp((now_cost - next_cost) / warmth);
+    if (!schedule.valid || chance * (1 << 20) < random(1 << 20)) continue;
+    now = std::move(next);
+    now_cost = next_cost;
+    if (schedule.peak_bytes <= limit_bytes && (found.peak_bytes > limit_bytes || schedule.seconds < found.seconds)) {
+      found = {now, schedule.seconds, schedule.peak_bytes};
+    }
+  }
+}
+
 Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
+  double heat = kHeat;
+  for (int round = 0; round < kRounds && !time_is_up(); ++round, heat /= 2) {
+    wander(found, limit_bytes, work / kRounds / 2, heat);
+    rebuild_parts(found, limit_bytes, work / kRounds / 2);
+    if (told_) told_(found);
+  }
+  relax(found, limit_bytes, kAllMoves);
+  return found;
+}
+
+// Decides anew what stretches of the program hold, one after the other.
+void Search::rebuild_parts(Found& found, int64_t limit_bytes, int64_t work) {
   const int64_t end = scheduler_.work() + work;
   while (scheduler_.work() < end && !time_is_up()) {
     std::optional<Found> other = fitted(ruined(found.holds), limit_bytes, 0.5 * random(3));
@@ -198,8 +342,6 @@ Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
     relax(*other, limit_bytes, 24);
     if (other->seconds < found.seconds) found = std::move(*other);
   }
-  relax(found, limit_bytes, SIZE_MAX);
-  return found;
 }
 
 }  // namespace plimsoll::plan

@@ -23,9 +23,14 @@ class Search {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Search(const StepGraph& graph, Clock::time_point deadline) : graph_(graph), scheduler_(graph), deadline_(deadline) {}
+  // `effort`: the most scheduled steps that one search for any plan may take in wandering.
+  Search(const StepGraph& graph, Clock::time_point deadline, int64_t effort = INT64_MAX)
+      : graph_(graph), scheduler_(graph), deadline_(deadline), effort_(effort) {}
 
-  // The first construction that is within the limit; fast, whatever its time.
+  // Called now and then with the best so far.
+  void tell(std::function<void(const Found&)> told) { told_ = std::move(told); }
+
+  // The first construction that is within the limit; fast, whatever its time. The same limit gives the same answer.
   std::optional<Found> find_any(int64_t limit_bytes);
 
   // The best of the constructions, or nothing when none is within the limit.
@@ -42,19 +47,27 @@ class Search {
   // A gap to give up (or to hold), and what that promises.
   struct Move {
     int32_t gap = 0;
-    int32_t from = 0;    // the new entry of Holds
+    Hold hold;
     int64_t bytes = 0;   // alive in it
     double seconds = 0;  // to make it again
     double price = 0;    // lower first
   };
 
   bool repair(Holds& holds, int64_t limit_bytes, double noise);
-  bool drop_some(Holds& holds, std::vector<Move>& moves, int64_t over_bytes);
+  bool drop_some(Holds& holds, const std::vector<Move>& moves, int64_t over_bytes);
   std::vector<Move> drops_at(const Schedule& schedule, const Holds& holds, double noise);
   std::vector<Move> keeps(const Schedule& schedule, const Holds& holds) const;
   void relax(Found& found, int64_t limit_bytes, size_t tries);
   double remake_seconds(int32_t storage, int32_t time, const Holds& holds);
   Holds ruined(const Holds& holds);
+  void wander(Found& found, int64_t limit_bytes, int64_t work, double heat);
+  std::optional<Found> wander_into(int64_t limit_bytes);
+  void rebuild_parts(Found& found, int64_t limit_bytes, int64_t work);
+  void change_one(Holds& holds);
+  Hold changed(const Hold& hold, int32_t gap);
+  void change_early(Holds& holds, int32_t gap);
+  const std::vector<int32_t>& touched_before(const Schedule& schedule, int32_t step);
+  void find_choices();
   std::optional<Found> fitted(Holds holds, int64_t limit_bytes, double noise);
   bool time_is_up();
   uint32_t random(uint32_t below);
@@ -62,9 +75,13 @@ class Search {
   const StepGraph& graph_;
   Scheduler scheduler_;
   Clock::time_point deadline_;
+  int64_t effort_;
+  std::function<void(const Found&)> told_ = nullptr;
   bool out_of_time_ = false;
   uint64_t random_state_ = 1;
+  std::vector<int32_t> choices_;  // gaps in which giving up could save anything
   std::vector<int32_t> visited_;  // by node: the round in which it was counted
+  std::vector<int32_t> touched_;  // by storage: the time of the last step that did
   int32_t round_ = 0;
   std::vector<int32_t> stack_;
 };

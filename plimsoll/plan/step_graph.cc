@@ -5,6 +5,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/plan/rewrite.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/ops/spilled.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -29,6 +30,7 @@ class GraphMaker {
     for (const auto* list : {&program_.inputs, &program_.parameters, &program_.state}) {
       for (const Value value : *list) graph_.resident_bytes += aligned(value);
     }
+    for (const Value value : program::spilled_values(program_)) graph_.resident_bytes -= aligned(value);  // in a file
     for (size_t op = 0; op < program_.ops.size(); ++op) {
       if (takes_a_step(lowered_, static_cast<int32_t>(op))) add_node(static_cast<int32_t>(op));
     }

@@ -50,6 +50,9 @@ std::byte* Executor::checked_data(Value value, size_t element_size) const {
   if (info.view && info.view->strides != program::row_major(info.type.shape)) {
     throw ArgumentError(fmt::format("%{} is a view that is not contiguous", info.name));
   }
+  if (elements(value) > 0 && plan_.storage_of(info.storage).bytes == 0) {
+    throw ArgumentError(fmt::format("%{} lies in the spill file", info.name));
+  }
   return at(value);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "plimsoll/base/error.h"
 
@@ -23,23 +24,23 @@ int64_t largest_arena(const std::vector<Planned>& programs) {
   return bytes;
 }
 
-std::vector<Value> kept(const program::Program& program) {
-  std::vector<Value> values = program.parameters;
-  values.insert(values.end(), program.state.begin(), program.state.end());
-  return values;
+// Where parameters and state lie, by name.
+std::map<std::string_view, int64_t> kept(const Planned& planned) {
+  const program::Program& program = planned.lowered.program;
+  std::map<std::string_view, int64_t> places;
+  for (const auto* list : {&program.parameters, &program.state}) {
+    for (const Value value : *list) places[program[value].name] = planned.memory.offset_of(program, value);
+  }
+  return places;
 }
 
+// State that only one of them has lies in a file.
 void require_same_places(const Planned& first, const Planned& other) {
-  const program::Program& program = first.lowered.program;
-  const std::vector<Value> here = kept(program);
-  const std::vector<Value> there = kept(other.lowered.program);
-  for (size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
-    const bool same =
-        here.size() == there.size() && program[here[i]].name == other.lowered.program[there[i]].name &&
-        first.memory.offset_of(program, here[i]) == other.memory.offset_of(other.lowered.program, there[i]);
-    if (same) continue;
-    throw ArgumentError(fmt::format("programs that take turns in one arena do not keep the same: %{}",
-                                    i < here.size() ? program[here[i]].name : other.lowered.program[there[i]].name));
+  const auto here = kept(first);
+  for (const auto& [name, offset] : kept(other)) {
+    const auto found = here.find(name);
+    if (found == here.end() || found->second == offset) continue;
+    throw ArgumentError(fmt::format("programs that take turns in one arena keep %{} at different places", name));
   }
 }
 

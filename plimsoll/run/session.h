@@ -29,6 +29,7 @@ class Session {
   Session(std::vector<Planned> programs, const Budget& budget);
 
   Executor& executor(size_t i = 0) { return executors_[i]; }
+  size_t executors() const { return executors_.size(); }
   int64_t arena_bytes() const { return arena_.bytes(); }
 
  private:

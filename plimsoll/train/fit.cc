@@ -4,20 +4,29 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/process.h"
+#include "plimsoll/program/ops/spilled.h"
 
 namespace plimsoll::train {
 namespace {
 
-constexpr int kTries = 3;  // the overhead of a plan is known when its kernels are bound
+constexpr int64_t kFirstStashed = int64_t{1} << 32;  // slots below are the kernels' own
+constexpr int kTries = 3;                            // the overhead of a plan is known when its kernels are bound
 
-std::unique_ptr<run::Session> bind(plan::StepPlan& step, const Budget& budget) {
-  std::vector<run::Planned> programs;
-  for (plan::PlannedProgram& program : step.programs) {
-    plan::Applied applied = plan::apply(program.plan, program.lowered);
-    program.lowered = {};
-    programs.push_back({std::move(applied.lowered), std::move(applied.memory)});
+// Calls f(slot, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
+// sums of gradients aside: they are zero between steps. Slots go by name: the same in every form of the step.
+template <class F>
+void for_each_kept(run::Session& session, const F& f) {
+  run::Executor& executor = session.executor();
+  const program::Program& program = executor.program();
+  const std::vector<program::Value> spilled = program::spilled_values(program);
+  for (const auto* list : {&program.parameters, &program.state}) {
+    for (const program::Value value : *list) {
+      const bool is_spilled = std::find(spilled.begin(), spilled.end(), value) != spilled.end();
+      if (is_spilled || program[value].category == Category::gradient) continue;
+      const auto slot = static_cast<int64_t>(std::hash<std::string>()(program[value].name) >> 2);
+      f(kFirstStashed + slot, executor.bytes(value));
+    }
   }
-  return std::make_unique<run::Session>(std::move(programs), budget);
 }
 
 int64_t trimmed_overhead() {
@@ -29,6 +38,16 @@ int64_t trimmed_overhead() {
 
 // A table entry of 8 bytes for each page of 4 KiB is a 512th; the rest is for stacks and what libraries take late.
 int64_t margin_for(int64_t budget_bytes) { return 8 * kMiB + budget_bytes / 256; }
+
+std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budget) {
+  std::vector<run::Planned> programs;
+  for (plan::PlannedProgram& program : step.programs) {
+    plan::Applied applied = plan::apply(program.plan, program.lowered);
+    program.lowered = {};
+    programs.push_back({std::move(applied.lowered), std::move(applied.memory)});
+  }
+  return std::make_unique<run::Session>(std::move(programs), budget);
+}
 
 std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
                                   const plan::PlanOptions& options) {
@@ -45,13 +64,33 @@ std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& bu
     fit.plan = std::move(std::get<plan::StepPlan>(planned));
     fit.arena_budget_bytes = asked.budget_bytes;
     fit.session.reset();
-    fit.session = bind(fit.plan, budget);
+    fit.session = bind_plan(fit.plan, budget);
     fit.overhead_bytes = trimmed_overhead();
     if (fit.plan.arena_bytes + fit.overhead_bytes + fit.margin_bytes <= budget.bytes) return fit;
   }
   plan::Refusal refusal;
   refusal.smallest_bytes = fit.plan.arena_bytes;
   return NoFit{fit.overhead_bytes, fit.margin_bytes, std::move(refusal)};
+}
+
+std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
+                                    const plan::PlanOptions& options) {
+  SpillFile::Job last = -1;
+  for_each_kept(*fit.session, [&](int64_t slot, std::span<std::byte> bytes) {
+    const auto size = static_cast<int64_t>(bytes.size());
+    last = stash.write(bytes.data(), size, stash.slot(slot, size));
+  });
+  stash.wait(last);
+  fit.session.reset();
+  auto fitted = fit_step(forms, budget, options);
+  if (auto* again = std::get_if<Fit>(&fitted)) {
+    for_each_kept(*again->session, [&](int64_t slot, std::span<std::byte> bytes) {
+      const auto size = static_cast<int64_t>(bytes.size());
+      last = stash.read(bytes.data(), size, stash.slot(slot, size));
+    });
+    stash.wait(last);
+  }
+  return fitted;
 }
 
 }  // namespace plimsoll::train

@@ -6,6 +6,7 @@
 #include <memory>
 #include <variant>
 
+#include "plimsoll/memory/spill_file.h"
 #include "plimsoll/plan/parts.h"
 #include "plimsoll/run/session.h"
 
@@ -30,7 +31,17 @@ struct NoFit {
 
 int64_t margin_for(int64_t budget_bytes);
 
+// A plan's programs bound to an arena of their own; they move out of the plan. ResourceExhausted when it is above the
+// budget.
+std::unique_ptr<run::Session> bind_plan(plan::StepPlan& plan, const Budget& budget);
+
 std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
                                   const plan::PlanOptions& options = {});
+
+// The same training within another budget: what the programs keep goes to `stash` while the arena is given back and the
+// step planned again, and comes back by name. Between steps; `forms` are of the same model. When it does not fit, the
+// session is gone and what was kept is in the stash alone. SystemError when the disk is full, with `fit` as it was.
+std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
+                                    const plan::PlanOptions& options = {});
 
 }  // namespace plimsoll::train

@@ -28,6 +28,12 @@ run::Executor* find_executor(const Parts& parts, int64_t size) {
 
 }  // namespace
 
+Parts parts_of(run::Session& session, std::vector<int64_t> sizes, const program::SplitStep& split) {
+  Parts parts{std::move(sizes), {}, &session.executor(session.executors() - 1), split.mean, split.samples};
+  for (size_t i = 0; i + 1 < session.executors(); ++i) parts.parts.push_back(&session.executor(i));
+  return parts;
+}
+
 PartsTrainer::PartsTrainer(Parts parts, const TrainerOptions& options) : options_(options), parts_(std::move(parts)) {
   if (parts_.samples.empty()) throw ArgumentError("a program without samples cannot be taken in parts");
   int64_t first = 0;

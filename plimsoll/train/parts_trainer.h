@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plimsoll/program/split_step.h"
+#include "plimsoll/run/session.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll::train {
@@ -18,6 +19,9 @@ struct Parts {
   program::LossMean mean;               // as split_training_step tells it
   std::vector<program::Value> samples;  //
 };
+
+// Of a session that has an executor for each size of part, and last the one of the update.
+Parts parts_of(run::Session& session, std::vector<int64_t> sizes, const program::SplitStep& split);
 
 class PartsTrainer {
  public:

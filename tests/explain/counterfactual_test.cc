@@ -42,6 +42,36 @@ TEST(Counterfactuals, WithoutTheLeakOnlyTheLastOutputIsHeld) {
   EXPECT_EQ(needs("oom/widecnn.pickle.gz").count("without the leak: live"), 0u);
 }
 
+// Found by fuzzing: a request of 1 TiB failed, which the pool cannot hold either.
+TEST(Counterfactuals, LeaveOutAllocatorsThatCannotHoldTheHistory) {
+  for (const char* seed : {"protocol2", "protocol4", "protocol5"}) {
+    const std::string file = std::string(PLIMSOLL_SOURCE_DIR "/fuzz/corpus/torch_snapshot/") + seed;
+    const Diagnosis diagnosis = explain(read_input(file), file).diagnoses.at(0);
+    EXPECT_EQ(diagnosis.requested_bytes, kTiB) << seed;
+    for (const Counterfactual& other : diagnosis.counterfactuals) {
+      EXPECT_NE(other.name, "under Plimsoll's pool") << seed;
+    }
+  }
+}
+
+// Found by fuzzing: a failed request of 0 bytes was packed as a buffer, and one of 2^63 - 1 added to what was reserved.
+TEST(Counterfactuals, CountNoFailedRequestThatIsNoSize) {
+  for (const int64_t bytes : {int64_t{0}, INT64_MAX}) {
+    const SnapshotEvent alloc{.time_us = 1, .address = 4096, .bytes = 512, .action = Action::alloc};
+    const SnapshotEvent oom{.time_us = 2, .address = 1 << 20, .bytes = bytes, .action = Action::oom};
+    const Block block{.address = 4096, .bytes = 512, .state = BlockState::active};
+    const Segment segment{.address = 4096, .bytes = 512, .blocks = {block}};
+    Input input;
+    input.kind = InputKind::snapshot;
+    input.snapshot.devices.push_back({.segments = {segment}, .events = {alloc, oom}});
+    const Explanation explanation = explain(input, "test");
+    ASSERT_EQ(explanation.diagnoses.size(), 1u) << bytes;
+    for (const Counterfactual& other : explanation.diagnoses[0].counterfactuals) {
+      EXPECT_LE(other.needs_bytes, 32 * kMiB) << other.name;
+    }
+  }
+}
+
 TEST(ExpandableSegments, ReserveAboutWhatPyTorchMeasured) {
   const trace::Trace trace = trace::read(kData + "traces/widecnn_b32.csv.gz");
   ExpandableSegments allocator({});

@@ -1,5 +1,6 @@
 #include "plimsoll/explain/log.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "plimsoll/base/bytes.h"

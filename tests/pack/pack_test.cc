@@ -158,12 +158,43 @@ TEST(Pack, RepairsAHintAroundACollision) {
   EXPECT_EQ(find_fault(buffers, result->offsets, 11), std::nullopt);
 }
 
+// The lowest one grew, and all above it touch; only from the top down is there room to give way.
+TEST(Pack, RepairsAHintFromTheTop) {
+  const Buffers buffers = {{.bytes = 3, .first = 0, .end = 4},
+                           {.bytes = 4, .first = 0, .end = 2},
+                           {.bytes = 5, .first = 2, .end = 4},
+                           {.bytes = 3, .first = 1, .end = 3}};
+  const std::vector<int64_t> hint = {0, 2, 2, 7};
+  const Result result = pack(buffers, {.capacity = 11, .node_limit = 0, .hint = hint});
+  ASSERT_TRUE(result) << result.why();
+  EXPECT_EQ(find_fault(buffers, result->offsets, 11), std::nullopt);
+}
+
+// So many that first fit looks only at those that live with a buffer.
+TEST(Pack, PacksThousandsOfBuffersOfEveryKind) {
+  std::mt19937_64 random(14);
+  for (const bool spiced : {false, true}) {
+    Buffers buffers;
+    for (int64_t i = 0; i < 6000; ++i) {
+      Buffer buffer{.bytes = 16 * between(random, 1, 100), .first = i};
+      buffer.end = i + 3 + (random() % 50 == 0 ? between(random, 1, 4000) : between(random, 1, 40));
+      if (spiced && i % 3 == 0) buffer.gaps = {{buffer.first + 1, buffer.first + 2}};
+      if (spiced && i % 5 == 0) buffer.alignment = 48;
+      buffers.push_back(buffer);
+    }
+    const auto packing = pack(buffers, {.time_limit_s = 600, .node_limit = 0});
+    ASSERT_EQ(find_fault(buffers, packing->offsets, packing->peak_bytes), std::nullopt) << spiced;
+    EXPECT_LE(static_cast<double>(packing->peak_bytes), 1.1 * static_cast<double>(packing->lower_bound_bytes));
+  }
+}
+
 TEST(Pack, TakesHintsThatAreNoUse) {
   std::mt19937_64 random(13);
   for (int i = 0; i < 20 * kEffort; ++i) {
     const Buffers buffers = random_buffers(random, 10, {.alignments = true, .gaps = true});
     std::vector<int64_t> hint;
     for (size_t b = 0; b < buffers.size(); ++b) hint.push_back(between(random, -1, 20));
+    hint[0] = i % 3 == 0 ? INT64_MAX : i % 3 == 1 ? INT64_MIN : 0;
     const Result result = pack(buffers, {.hint = hint});
     ASSERT_EQ(result->peak_bytes, pack(buffers)->peak_bytes) << "case " << i;
     ASSERT_EQ(find_fault(buffers, result->offsets, result->peak_bytes), std::nullopt) << "case " << i;

@@ -6,8 +6,11 @@
 #include <random>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/spill.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/oracle.h"
+#include "plimsoll/program/ops/spilled.h"
+#include "plimsoll/program/text.h"
 #include "plimsoll/program/verify.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/trainer.h"
@@ -18,7 +21,9 @@ namespace {
 
 using kernels::Lowered;
 
-constexpr int64_t kWork = 100'000;
+PlanOptions options_for(int64_t budget_bytes) {
+  return {.budget_bytes = budget_bytes, .work_limit = 50'000, .time_limit_s = 1e9};
+}
 
 class PlanZoo : public testing::TestWithParam<std::string_view> {};
 
@@ -69,7 +74,7 @@ std::vector<std::byte> run_two_steps(const models::Step& step, const Lowered& lo
 
 // The smallest budget, two in between by chance, and more than enough.
 std::vector<int64_t> budgets_of(const Lowered& lowered, uint32_t seed) {
-  const auto refused = make_plan(lowered, {.budget_bytes = 0, .work_limit = kWork});
+  const auto refused = make_plan(lowered, options_for(0));
   const int64_t smallest = std::get<Refusal>(refused).smallest_bytes;
   const int64_t unplanned = std::get<Plan>(make_plan(lowered)).arena_bytes;
   std::mt19937 random(seed);
@@ -85,7 +90,7 @@ TEST_P(PlanZoo, TakesThePredictedArenaAndChangesNoBit) {
     const std::vector<std::byte> unlimited = run_two_steps(step, lowered, plan_memory(lowered));
     for (const int64_t budget : budgets_of(lowered, 7)) {
       SCOPED_TRACE(budget);
-      const auto made = make_plan(lowered, {.budget_bytes = budget, .work_limit = kWork});
+      const auto made = make_plan(lowered, options_for(budget));
       ASSERT_TRUE(std::holds_alternative<Plan>(made));
       const Plan& plan = std::get<Plan>(made);
       EXPECT_LE(plan.arena_bytes, budget);
@@ -100,9 +105,9 @@ TEST_P(PlanZoo, TakesThePredictedArenaAndChangesNoBit) {
 
 TEST_P(PlanZoo, IsRefusedBelowTheSmallestBudgetThatARefusalNames) {
   const Lowered lowered = kernels::prepare(small_step(GetParam(), program::Optimizer::sgd).program, {.threads = 1});
-  const auto refused = std::get<Refusal>(make_plan(lowered, {.budget_bytes = 0, .work_limit = kWork}));
+  const auto refused = std::get<Refusal>(make_plan(lowered, options_for(0)));
   EXPECT_GE(refused.smallest_bytes, refused.bound_bytes);
-  const auto below = make_plan(lowered, {.budget_bytes = refused.smallest_bytes - 64, .work_limit = kWork});
+  const auto below = make_plan(lowered, options_for(refused.smallest_bytes - 64));
   ASSERT_TRUE(std::holds_alternative<Refusal>(below));
   EXPECT_EQ(std::get<Refusal>(below).smallest_bytes, refused.smallest_bytes);
 }
@@ -115,9 +120,66 @@ TEST(Plan, WithoutABudgetIsTheProgramAsItIs) {
   EXPECT_EQ(plan.predicted_s, plan.unplanned_s);
 }
 
+// At %d five matrices are alive; either %a or %b can be given up, and %a is the cheaper.
+TEST(Plan, ComputesAgainWhatIsCheapest) {
+  const Lowered lowered = kernels::prepare(program::parse_program(R"(
+    input %x: f32[32,32]
+    %a = exp(%x)
+    %b = matmul(%a, %a)
+    %c = matmul(%b, %b)
+    %d = matmul(%c, %c)
+    %e = mul(%d, %a)
+    %f = mul(%e, %b)
+    output %f
+  )"),
+                                           {.threads = 1});
+  const std::vector<double> seconds = {1, 10, 10, 10, 1, 1};
+  PlanOptions options = options_for(4 * 4096 + lowered.scratch_bytes()[3]);
+  options.op_seconds = seconds;
+  const Plan plan = std::get<Plan>(make_plan(lowered, options));
+  ASSERT_EQ(plan.measures.size(), 1u);
+  EXPECT_EQ(plan.measures[0], (Measure{"recompute", "exp %a", 1, 4096, 1.0}));
+  EXPECT_EQ(plan.predicted_s, 34);
+  EXPECT_EQ(plan.bound_s, 34);
+  EXPECT_EQ(find_fault(plan, lowered), std::nullopt);
+}
+
+TEST(Plan, DoesNotComputeAgainFromAnUpdatedParameter) {
+  const Lowered lowered = kernels::prepare(program::parse_program(R"(
+    input %x: f32[32,32]
+    input %rate: f32[]
+    parameter %w: f32[32,32]
+    %a = matmul(%x, %w)
+    %g = matmul(%a, %a)
+    %new = sgd(%w, %g, %rate) @update
+    %b = matmul(%x, %x)
+    %c = matmul(%b, %b)
+    %d = matmul(%c, %c)
+    %e = mul(%d, %a)
+    output %e
+  )"),
+                                           {.threads = 1});
+  const auto made = make_plan(lowered, options_for(4 * 4096 + 64 + lowered.scratch_bytes()[4]));
+  ASSERT_TRUE(std::holds_alternative<Refusal>(made));
+  EXPECT_EQ(std::get<Refusal>(made).smallest_bytes, std::get<Refusal>(made).bound_bytes);
+}
+
+TEST(Plan, GivesStateInAFileNoBytes) {
+  kernels::use_spill_file(std::make_shared<SpillFile>(PLIMSOLL_SOURCE_DIR));
+  const models::Step step = small_step("mlp", program::Optimizer::adam);
+  const Lowered in_memory = kernels::prepare(step.program, {.threads = 1});
+  const Lowered in_file = kernels::prepare(program::spill_state(step.program, 1), {.threads = 1});
+  kernels::use_spill_file(nullptr);
+  const int64_t before = std::get<Refusal>(make_plan(in_memory, options_for(0))).resident_bytes;
+  const Refusal refused = std::get<Refusal>(make_plan(in_file, options_for(0)));
+  EXPECT_LT(refused.resident_bytes, before / 2);
+  const Plan plan = std::get<Plan>(make_plan(in_file, options_for(refused.smallest_bytes)));
+  EXPECT_EQ(find_fault(plan, in_file), std::nullopt);
+}
+
 TEST(Plan, IsTheSameTwice) {
   const Lowered lowered = kernels::prepare(small_step("gpt2-nano", program::Optimizer::adam).program, {.threads = 1});
-  const PlanOptions options = {.budget_bytes = budgets_of(lowered, 1).back(), .work_limit = kWork};
+  const PlanOptions options = options_for(budgets_of(lowered, 1).back());
   EXPECT_EQ(std::get<Plan>(make_plan(lowered, options)), std::get<Plan>(make_plan(lowered, options)));
 }
 

@@ -110,10 +110,8 @@ Outcome train_in_parts(const Case& tested, const std::vector<int64_t>& sizes) {
   }
   planned.push_back(run::plan_as_it_is(step.split.update, {}));
   run::Session session(std::move(planned), machine_budget());
-  train::Parts parts{sizes, {}, &session.executor(different.size()), step.split.mean, step.split.samples};
-  for (size_t i = 0; i < different.size(); ++i) parts.parts.push_back(&session.executor(i));
   start_values(session.executor(), step.inits, step.state_inits);
-  train::PartsTrainer trainer(std::move(parts), trainer_options(tested));
+  train::PartsTrainer trainer(train::parts_of(session, sizes, step.split), trainer_options(tested));
   return outcome_of(trainer, session.executor());
 }
 

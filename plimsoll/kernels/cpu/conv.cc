@@ -1,6 +1,7 @@
 // Convolutions, by oneDNN in the layouts that it likes; operands and results are in row-major order.
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/narrow_conv.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/program/window.h"
 
@@ -61,6 +62,8 @@ void require_all_f32(const Use& use) {
 
 Kernel conv(const Use& use) {
   require_all_f32(use);
+  const auto narrow = narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
+  if (narrow) return narrow_forward(*narrow, use);
   const Conv c(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
   const auto primitive = forward_desc(c, dnnl::prop_kind::forward_inference, use.arity() > 2);
   DnnlKernel kernel(primitive);
@@ -91,6 +94,8 @@ Kernel conv_backward_data(const Use& use) {
 
 Kernel conv_backward_weights(const Use& use) {
   require_all_f32(use);
+  const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
+  if (narrow) return narrow_backward_weights(*narrow, use);
   const Conv c(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
   const BackwardWeights::desc desc(kAlgorithm, any_desc(c.x), any_desc(c.w), any_desc(c.y), c.stride, c.dilation,
                                    c.begin, c.end);

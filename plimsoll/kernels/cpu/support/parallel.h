@@ -4,10 +4,11 @@
 
 #include <cstdint>
 
-// One copy of the function for each kind of vector; the loader picks.
+// One copy of the function for each kind of vector; the loader picks by what the machine can do. Levels, not names of
+// processors: those match the processor of that name alone, and no later one.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
-#define PLIMSOLL_VECTORISED __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define PLIMSOLL_VECTORISED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define PLIMSOLL_VECTORISED
 #endif

@@ -1,0 +1,279 @@
+// What plans cost: time against memory for five models beside checkpointing as it is commonly done, the distance to the
+// exact optimum on small graphs, and how long planning takes. Times of ops are measured on this machine; the curve goes
+// to build/plan.svg, too.
+#include "plimsoll/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <string>
+
+#include "bench/exact_plan.h"
+#include "bench/small_graphs.h"
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/file.h"
+#include "plimsoll/memory/limits.h"
+#include "plimsoll/models/step.h"
+#include "plimsoll/plan/bounds.h"
+#include "plimsoll/plan/measure.h"
+#include "plimsoll/plan/search.h"
+
+namespace {
+
+using namespace plimsoll;
+using kernels::Lowered;
+using plan::Plan;
+using plan::Schedule;
+using plan::StepGraph;
+
+struct Case {
+  std::string_view model;
+  program::Bindings sizes;
+};
+
+const std::vector<Case> kCurves = {{"vgg16", {{"batch", 8}}},
+                                   {"resnet50", {{"batch", 16}}},
+                                   {"unet", {{"batch", 2}}},
+                                   {"vit_b_16", {{"batch", 8}}},
+                                   {"gpt2", {{"batch", 1}}}};
+constexpr double kFractions[] = {1, 0.75, 0.5, 0.4, 0.33, 0.25, 0.2};
+constexpr double kTarget = 0.25;
+constexpr double kTargetTime = 1.35;
+
+// Of this thread, so that other work on the machine does not count.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+Lowered prepare(const Case& wanted) {
+  models::StepOptions options;
+  options.sizes = wanted.sizes;
+  options.train.optimizer = program::Optimizer::sgd;
+  return kernels::prepare(models::build_step(models::find_model(wanted.model), options));
+}
+
+struct Point {
+  double memory = 0;  // of the activation memory of the program as it is
+  double time = 0;    // of its time
+};
+
+// A model with what is known of its step.
+struct Subject {
+  Lowered lowered;
+  std::vector<double> seconds;
+  StepGraph graph;
+  int64_t unplanned_bytes = 0;
+  double unplanned_s = 0;
+
+  int64_t activation_bytes() const { return unplanned_bytes - graph.resident_bytes; }
+  Point point(int64_t bytes, double time_s) const {
+    return {static_cast<double>(bytes - graph.resident_bytes) / static_cast<double>(activation_bytes()),
+            time_s / unplanned_s};
+  }
+  Point point(const plan::Holds& holds) const {
+    plan::Scheduler scheduler(graph);
+    const Schedule& schedule = scheduler.run(holds);
+    return point(schedule.peak_bytes, schedule.seconds);
+  }
+};
+
+Subject subject_of(const Case& wanted, bool measured) {
+  Subject subject;
+  subject.lowered = prepare(wanted);
+  plan::CostTable table;
+  if (measured) plan::measure_costs(subject.lowered, machine_budget(), table);
+  subject.seconds = plan::costs_of(subject.lowered, table).seconds;
+  subject.graph = plan::make_step_graph(subject.lowered, subject.seconds);
+  plan::Scheduler scheduler(subject.graph);
+  const Schedule& whole = scheduler.run(plan::hold_all(subject.graph));
+  subject.unplanned_bytes = whole.peak_bytes;
+  subject.unplanned_s = whole.seconds;
+  return subject;
+}
+
+// "layer1.0" of "layer1.0.conv1.weight", "h.3" of "h.3.attn": up to the first number.
+std::string block_of(const std::string& name) {
+  const size_t digit = name.find_first_of("0123456789");
+  if (digit == name.npos) return "";
+  size_t end = name.find('.', digit);
+  if (end != name.npos && end + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[end + 1])) != 0) {
+    end = name.find('.', end + 1);
+  }
+  return name.substr(0, end);
+}
+
+std::vector<int32_t> block_cuts(const Subject& subject) {
+  std::vector<int32_t> cuts;
+  std::string block;
+  for (size_t i = 0; i < subject.graph.nodes.size(); ++i) {
+    const plan::GraphNode& node = subject.graph.nodes[i];
+    if (node.phase == program::Phase::backward) break;
+    if (node.phase != program::Phase::forward) continue;
+    const program::Op& op = subject.lowered.program.ops[static_cast<size_t>(node.op)];
+    const std::string here = block_of(subject.lowered.program[op.outputs[0]].name);
+    if (!block.empty() && here != block) cuts.push_back(static_cast<int32_t>(i));
+    block = here;
+  }
+  return cuts;
+}
+
+int square_root_segments(const StepGraph& graph) {
+  double forward = 0;
+  for (const plan::GraphNode& node : graph.nodes) forward += node.phase == program::Phase::forward ? 1 : 0;
+  return static_cast<int>(std::lround(std::sqrt(forward)));
+}
+
+struct Curve {
+  std::string model;
+  std::vector<Point> points;
+};
+
+Curve run_curve(const Case& wanted) {
+  const Subject subject = subject_of(wanted, true);
+  fmt::print("{} ({}): {} unplanned, {} of it activations and scratch, {:.2f} s a step\n", wanted.model,
+             wanted.sizes.begin()->second, format_bytes(subject.unplanned_bytes),
+             format_bytes(subject.activation_bytes()), subject.unplanned_s);
+  Curve curve{std::string(wanted.model), {}};
+  for (const double fraction : kFractions) {
+    const auto part = static_cast<int64_t>(static_cast<double>(subject.activation_bytes()) * fraction);
+    const double start = cpu_seconds();
+    const auto made = plan::make_plan(
+        subject.lowered,
+        {.budget_bytes = subject.graph.resident_bytes + part, .op_seconds = subject.seconds, .time_limit_s = 60});
+    const double took = cpu_seconds() - start;
+    if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
+      const Point least = subject.point(refusal->smallest_bytes, refusal->smallest_s);
+      const double bound = subject.point(refusal->bound_bytes, 1).memory;
+      fmt::print("  {:>5.0f} %  refused: the smallest is {:.1f} % at {:+.1f} % time; one op alone needs {:.1f} %\n",
+                 fraction * 100, least.memory * 100, (least.time - 1) * 100, bound * 100);
+      curve.points.push_back(least);
+      break;
+    }
+    const auto& planned = std::get<Plan>(made);
+    const Point point = subject.point(planned.arena_bytes, planned.predicted_s);
+    const char* verdict = fraction != kTarget         ? ""
+                          : point.time <= kTargetTime ? "  (target 35 %: held)"
+                                                      : "  (target 35 %: MISSED)";
+    fmt::print("  {:>5.0f} %  {:+6.1f} % time, bound {:+5.1f} %, planned in {:.2f} s{}\n", fraction * 100,
+               (point.time - 1) * 100, (planned.bound_s / planned.unplanned_s - 1) * 100, took, verdict);
+    curve.points.push_back(point);
+  }
+  const Point root = subject.point(plan::checkpoints(subject.graph, square_root_segments(subject.graph)));
+  const Point blocks = subject.point(plan::checkpoints_at(subject.graph, block_cuts(subject)));
+  fmt::print("  checkpoints: sqrt(n) segments {:.0f} % at {:+.1f} % time; per block {:.0f} % at {:+.1f} % time\n\n",
+             root.memory * 100, (root.time - 1) * 100, blocks.memory * 100, (blocks.time - 1) * 100);
+  return curve;
+}
+
+// A line for each model, memory from left to right, time upwards from 1.
+void write_svg(const std::vector<Curve>& curves) {
+  constexpr const char* kColours[] = {"#1b6ca8", "#c0392b", "#27874f", "#8e44ad", "#b9770e"};
+  const auto x = [](double memory) { return 60 + memory * 560; };
+  const auto y = [](double time) { return 360 - (time - 1) * 700; };
+  std::string svg =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"680\" height=\"420\" font-family=\"sans-serif\">\n";
+  for (int percent = 0; percent <= 40; percent += 10) {
+    svg += fmt::format(
+        "<line x1=\"60\" x2=\"620\" y1=\"{0}\" y2=\"{0}\" stroke=\"#ddd\"/><text x=\"8\" y=\"{0}\">+{1} %</text>\n",
+        y(1 + percent / 100.0), percent);
+  }
+  for (int percent = 25; percent <= 100; percent += 25) {
+    svg += fmt::format("<text x=\"{}\" y=\"385\">{} %</text>\n", x(percent / 100.0), percent);
+  }
+  svg += "<text x=\"220\" y=\"410\">activation memory, of the unplanned</text>\n";
+  for (size_t i = 0; i < curves.size(); ++i) {
+    std::string points;
+    for (const Point& point : curves[i].points) points += fmt::format("{:.1f},{:.1f} ", x(point.memory), y(point.time));
+    svg += fmt::format(
+        "<polyline fill=\"none\" stroke=\"{0}\" stroke-width=\"2\" points=\"{1}\"/>\n"
+        "<text x=\"540\" y=\"{2}\" fill=\"{0}\">{3}</text>\n",
+        kColours[i % 5], points, 30 + 18 * static_cast<int>(i), curves[i].model);
+  }
+  const std::string path = PLIMSOLL_SOURCE_DIR "/build/plan.svg";
+  write_file(path, svg + "</svg>\n");
+  fmt::print("the curves are drawn in {}\n\n", path);
+}
+
+struct Gaps {
+  int solved = 0;
+  int missed = 0;   // a plan exists, and the search found none
+  int gave_up = 0;  // the exact search
+  double sum = 0;
+  double worst = 0;
+};
+
+void compare(const StepGraph& graph, int64_t limit_bytes, Gaps& gaps) {
+  bool gave_up = false;
+  const auto exact = bench::ExactPlan(graph, limit_bytes).seconds(200'000, gave_up);
+  gaps.gave_up += gave_up ? 1 : 0;
+  if (!exact) return;
+  plan::Search search(graph, plan::Search::Clock::now() + std::chrono::hours(1));
+  auto found = search.construct(limit_bytes);
+  if (!found) {
+    ++gaps.missed;
+    return;
+  }
+  const double gap =
+      search.improve(std::move(*found), limit_bytes, 8000 * static_cast<int64_t>(graph.nodes.size())).seconds / *exact -
+      1;
+  ++gaps.solved;
+  gaps.sum += gap;
+  gaps.worst = std::max(gaps.worst, gap);
+}
+
+void run_exact() {
+  std::mt19937 random(1);
+  std::map<std::string, Gaps> by_kind;
+  for (int i = 0; i < 6; ++i) {
+    for (const std::string kind : {"chain", "residual", "dense", "unet", "random"}) {
+      const bench::SmallGraph small = kind == "random"
+                                          ? bench::random_graph(18 + static_cast<int>(random() % 8), random)
+                                          : bench::training_graph(kind, 9 + static_cast<int>(random() % 5), random);
+      plan::Scheduler scheduler(small.graph);
+      const int64_t most = scheduler.run(plan::hold_all(small.graph)).peak_bytes;
+      const int64_t least = plan::least_bytes(small.graph).bytes;
+      for (const double part : {0.8, 0.5, 0.3, 0.15, 0.05}) {
+        const auto limit = least + static_cast<int64_t>(static_cast<double>(most - least) * part) / 64 * 64;
+        if (limit < most) compare(small.graph, limit, by_kind[kind]);
+      }
+    }
+  }
+  fmt::print("against the exact optimum, graphs of up to 25 ops (target: mean 3 %, worst 10 %)\n");
+  fmt::print("  {:<10} {:>7} {:>9} {:>9} {:>9} {:>24}\n", "shape", "solved", "mean gap", "worst", "missed",
+             "exact search gave up");
+  for (const auto& [kind, gaps] : by_kind) {
+    fmt::print("  {:<10} {:>7} {:>7.2f} % {:>7.1f} % {:>9} {:>24}\n", kind, gaps.solved,
+               gaps.solved == 0 ? 0 : 100 * gaps.sum / gaps.solved, 100 * gaps.worst, gaps.missed, gaps.gave_up);
+  }
+}
+
+void run_planning_times() {
+  fmt::print("\nplanning to half the activation memory (processor time)\n");
+  const std::pair<Case, double> cases[] = {
+      {{"resnet50", {}}, 1}, {{"gpt2", {}}, 1}, {{"densenet121", {}}, 5}, {{"gpt2-xl", {}}, 5}};
+  for (const auto& [wanted, limit_s] : cases) {
+    const Subject subject = subject_of(wanted, false);
+    const double start = cpu_seconds();
+    const auto made = plan::make_plan(
+        subject.lowered,
+        {.budget_bytes = subject.graph.resident_bytes + subject.activation_bytes() / 2, .op_seconds = subject.seconds});
+    const double took = cpu_seconds() - start;
+    fmt::print("  {:<12} {:>5} ops  {:.2f} s (target {} s){}\n", wanted.model, subject.lowered.ops.size(), took,
+               limit_s, std::holds_alternative<Plan>(made) && took <= limit_s ? "" : "  MISSED");
+  }
+}
+
+}  // namespace
+
+int main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is known is shown, also into a file
+  std::vector<Curve> curves;
+  for (const Case& wanted : kCurves) curves.push_back(run_curve(wanted));
+  write_svg(curves);
+  run_exact();
+  run_planning_times();
+}

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/run.h"
+
+namespace {
+
+std::string read(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+class CliPlan : public testing::Test {
+ protected:
+  CliPlan() { std::filesystem::create_directories(folder_); }
+  ~CliPlan() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ / name; }
+  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / fmt::format("plimsoll-plan-{}", getpid());
+};
+
+TEST_F(CliPlan, WritesAPlanThatHolds) {
+  const std::string file = path("plan.json");
+  const Outcome made =
+      plimsoll("plan gpt2-nano --batch 2 --seq 64 --optimizer sgd --budget 46200000 --json -o " + file);
+  ASSERT_EQ(made.status, 0) << made.output;
+  const auto json = nlohmann::json::parse(made.output);
+  EXPECT_LE(json["arena_bytes"], 46200000);
+  EXPECT_LT(json["arena_bytes"], json["unplanned_bytes"]);
+  EXPECT_FALSE(json["measures"].empty());
+  const Outcome checked = plimsoll("plan --check " + file);
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  EXPECT_NE(checked.output.find("holds: "), std::string::npos);
+  std::string text = read(file);
+  const size_t place = text.find("\"arena_bytes\": ");
+  write(file, text.insert(place + 15, "9"));
+  const Outcome altered = plimsoll("plan --check " + file);
+  EXPECT_EQ(altered.status, 2);
+  EXPECT_NE(altered.output.find("the plan does not hold: the arena takes 9"), std::string::npos) << altered.output;
+}
+
+TEST_F(CliPlan, RefusesWithTheSmallestBudget) {
+  const Outcome refused = plimsoll("plan lenet --optimizer sgd --budget 500KiB --json");
+  ASSERT_EQ(refused.status, 1) << refused.output;
+  const auto json = nlohmann::json::parse(refused.output);
+  const auto smallest = json["smallest_bytes"].get<int64_t>();
+  const std::string command = "plan lenet --optimizer sgd --budget ";
+  EXPECT_EQ(plimsoll(command + std::to_string(smallest)).status, 0);
+  const Outcome below = plimsoll(command + std::to_string(smallest - 64));
+  EXPECT_EQ(below.status, 1);
+  EXPECT_NE(below.output.find("fits with: --batch "), std::string::npos) << below.output;
+}
+
+TEST_F(CliPlan, KeepsPeaksInALock) {
+  const std::string file = path("plimsoll.lock");
+  EXPECT_EQ(plimsoll("plan lenet --threads 1 --lock " + file).status, 0);
+  EXPECT_EQ(plimsoll("plan lenet --threads 1 --check-lock " + file).status, 0);
+  std::string text = read(file);
+  const size_t place = text.find("\"unplanned_bytes\": ");
+  write(file, text.erase(place + 19, 1));  // the first digit
+  const Outcome grown = plimsoll("plan lenet --threads 1 --check-lock " + file);
+  EXPECT_EQ(grown.status, 1);
+  EXPECT_NE(grown.output.find("the peak of lenet"), std::string::npos) << grown.output;
+}
+
+TEST_F(CliPlan, RejectsWhatMakesNoSense) {
+  EXPECT_EQ(plimsoll("plan lenet --budget 0").status, 2);
+  EXPECT_EQ(plimsoll("plan lenet").status, 2);
+  EXPECT_EQ(plimsoll("plan --check /nowhere/plan.json").status, 2);
+  EXPECT_EQ(plimsoll("plan lenet --batch 2 --budget 1000TiB --strict").status, 2);
+  EXPECT_EQ(plimsoll("plan lenet --batch 2 --budget 1000TiB").status, 0);
+}
+
+}  // namespace

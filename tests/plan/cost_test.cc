@@ -1,0 +1,91 @@
+#include "plimsoll/plan/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/base/file.h"
+#include "plimsoll/memory/limits.h"
+#include "plimsoll/plan/largest_batch.h"
+#include "plimsoll/plan/lock.h"
+#include "plimsoll/plan/measure.h"
+#include "plimsoll/program/text.h"
+#include "tests/plan/small_steps.h"
+
+namespace plimsoll::plan {
+namespace {
+
+using kernels::Lowered;
+
+Lowered lenet() { return kernels::prepare(small_step("lenet", program::Optimizer::sgd).program, {.threads = 1}); }
+
+TEST(Costs, TellMeasuredFromEstimated) {
+  const Lowered lowered = lenet();
+  CostTable table;
+  const Costs by_roofline = costs_of(lowered, table);
+  EXPECT_EQ(by_roofline.seconds, roofline_seconds(lowered));
+  EXPECT_EQ(by_roofline.measured_s, 0);
+  measure_costs(lowered, machine_budget(), table);
+  const Costs measured = costs_of(lowered, table);
+  EXPECT_EQ(measured.estimated_s, 0);
+  EXPECT_GT(measured.measured_s, 0);
+}
+
+class CostCache : public testing::Test {
+ protected:
+  ~CostCache() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / fmt::format("plimsoll-costs-{}", getpid());
+  std::string path_ = folder_ / "deeper/costs.json";
+};
+
+TEST_F(CostCache, KeepsWhatWasMeasured) {
+  const CostTable table = {{"relu/1", 1e-3}, {"conv/2", 0.25}};
+  EXPECT_TRUE(load_costs(path_).table.empty());
+  save_costs(path_, table);
+  EXPECT_EQ(load_costs(path_).table, table);
+}
+
+TEST_F(CostCache, IgnoresACorruptFileAndSaysSo) {
+  save_costs(path_, {});
+  const std::string good = read_file(path_);
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), good.substr(0, good.size() / 2), std::string("{\"plimsoll_costs\": 7}")}) {
+    write_file(path_, text);
+    const LoadedCosts loaded = load_costs(path_);
+    EXPECT_TRUE(loaded.table.empty());
+    EXPECT_NE(loaded.note.find("is ignored and will be written anew"), std::string::npos) << loaded.note;
+  }
+}
+
+TEST(Lock, NamesAPeakThatHasGrown) {
+  const Lock lock = {{"mlp", {.unplanned_bytes = 1024, .budget_bytes = 512, .planned_bytes = 500}}};
+  EXPECT_EQ(read_lock(write_lock(lock), "lock"), lock);
+  EXPECT_EQ(find_growth(lock, "mlp", {1024, 512, 500}), "");
+  EXPECT_EQ(find_growth(lock, "mlp", {1000, 0, 0}), "");
+  EXPECT_EQ(find_growth(lock, "mlp", {2048, 512, 500}),
+            "the peak of mlp was 1.00 KiB (1,024 bytes) and is 2.00 KiB (2,048 bytes): 1.00 KiB more");
+  EXPECT_EQ(find_growth(lock, "mlp", {1024, 512, 510}),
+            "the planned peak of mlp was 500 B (500 bytes) and is 510 B (510 bytes): 10 B more");
+  EXPECT_EQ(find_growth(lock, "vgg", {1, 0, 0}), "vgg is not in the lock; write it with --lock");
+  EXPECT_THROW(read_lock("{\"plimsoll_lock\": 1}", "lock"), InputError);
+}
+
+TEST(LargestBatch, FitsAndOneMoreDoesNot) {
+  const auto step_of = [](int64_t batch) {
+    models::StepOptions options = {.sizes = {{"batch", batch}}, .size = models::Size::small};
+    return kernels::prepare(models::build_step(models::find_model("lenet"), options), {.threads = 1});
+  };
+  const auto costs = [](const Lowered& lowered) { return roofline_seconds(lowered); };
+  const int64_t budget = std::get<Plan>(make_plan(step_of(37))).arena_bytes;
+  const PlanOptions options = {.budget_bytes = budget, .work_limit = 20'000, .time_limit_s = 1e9};
+  const auto found = find_largest_batch(step_of, costs, options, 1000);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_GE(found->largest.batch, 37);
+  EXPECT_LE(found->largest.arena_bytes, budget);
+  EXPECT_TRUE(std::holds_alternative<Refusal>(make_plan(step_of(found->largest.batch + 1), options)));
+  EXPECT_LE(found->fastest.seconds_per_sample(), found->largest.seconds_per_sample());
+}
+
+}  // namespace
+}  // namespace plimsoll::plan
