@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kSlotAlignment = 4096;
 
 void refuse_memory(const std::string& folder) {
-  struct statfs found{};
+  struct statfs found {};
   if (statfs(folder.c_str(), &found) != 0) throw SystemError::from_errno(fmt::format("opening {}", folder), errno);
   if (found.f_type == TMPFS_MAGIC || found.f_type == RAMFS_MAGIC) {
     throw SystemError(fmt::format("{} is in memory itself (tmpfs): give a folder on a disk", folder));
@@ -80,7 +80,8 @@ SpillFile::Job SpillFile::queue(const Transfer& transfer) {
 void SpillFile::wait(Job job) {
   std::unique_lock held(lock_);
   done_.wait(held, [&] { return finished_ >= job; });
-  if (error_ != 0) throw SystemError::from_errno(fmt::format("moving data through the spill file in {}", folder_), error_);
+  if (error_ != 0)
+    throw SystemError::from_errno(fmt::format("moving data through the spill file in {}", folder_), error_);
 }
 
 void SpillFile::fail_transfer(int64_t nth, int error) {
@@ -111,8 +112,8 @@ int SpillFile::move(const Transfer& transfer) const {
   for (int64_t done = 0; done < transfer.bytes;) {
     std::byte* at = transfer.data + done;
     const auto left = static_cast<size_t>(transfer.bytes - done);
-    const ssize_t moved = transfer.writes ? pwrite(fd_, at, left, transfer.offset + done)
-                                          : pread(fd_, at, left, transfer.offset + done);
+    const ssize_t moved =
+        transfer.writes ? pwrite(fd_, at, left, transfer.offset + done) : pread(fd_, at, left, transfer.offset + done);
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0) return moved < 0 ? errno : EIO;
     done += moved;
