@@ -16,7 +16,7 @@ using namespace plimsoll;
 namespace {
 
 constexpr int64_t kBatch = 8;
-constexpr int64_t kTokens = 12;
+constexpr int64_t kTokens = 9;
 
 // Sample i has kTokens - i tokens; the targets of the others are ignored.
 class RaggedText : public train::SyntheticData {

@@ -85,11 +85,12 @@ std::optional<std::string> why_not_in_parts(const Program& model, Value loss, bo
   }
   const int32_t made_by = producers(model)[static_cast<size_t>(loss.index)];
   if (made_by < 0) return fmt::format("the loss %{} is made by no op", model[loss].name);
+  if (auto why = why_loss_is_no_mean(model, model.ops[static_cast<size_t>(made_by)])) return why;
   for (size_t i = 0; i < model.ops.size(); ++i) {
     if (static_cast<int32_t>(i) == made_by) continue;
     if (auto why = why_op_mixes(model, model.ops[i], through_batch_norm)) return why;
   }
-  return why_loss_is_no_mean(model, model.ops[static_cast<size_t>(made_by)]);
+  return std::nullopt;
 }
 
 }  // namespace plimsoll::program

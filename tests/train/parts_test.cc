@@ -1,4 +1,6 @@
 // A batch in parts against the batch as a whole: same data, same loss, same parameters after the steps.
+#include "plimsoll/plan/parts.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +10,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
+#include "plimsoll/program/text.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/parts_trainer.h"
 #include "plimsoll/train/synthetic.h"
@@ -159,6 +162,51 @@ TEST_P(InParts, TrainsAsTheWholeBatch) {
     const Outcome parts = train_in_parts(GetParam(), random_sizes(GetParam().batch, random));
     for (int i = 0; i < kSteps; ++i) EXPECT_NEAR(parts.losses[i], whole.losses[i], 2e-6 * std::abs(whole.losses[i]));
     EXPECT_LT(largest_difference(whole, parts), 1e-6);
+  }
+}
+
+std::string why_not(const std::string& ops) {
+  const Program program = program::parse_program(
+      "input %x: f32[batch,3]\ninput %t: f32[batch,3]\nparameter %w: f32[3,3]\n%y = linear(%x, %w)\n" + ops);
+  return program::why_not_in_parts(program, program.outputs[0]).value_or("");
+}
+
+TEST(WhyNotInParts, NamesWhatMixesSamples) {
+  EXPECT_EQ(why_not("%l = mse_loss(%y, %t)\noutput %l\n"), "");
+  EXPECT_EQ(why_not("%s = softmax(%y) {axis=0}\n%l = mse_loss(%s, %t)\noutput %l\n"),
+            "softmax %s works along the batch");
+  EXPECT_EQ(why_not("%l = mse_loss(%y, %t)\n%m = mul(%l, %l)\noutput %m\n"),
+            "the loss is made by mul %m, which is no mean over the samples");
+  const models::ModelInfo& resnet = models::find_model("resnet18");
+  EXPECT_NO_THROW(models::build_parts_step(resnet, {.size = models::Size::small, .through_batch_norm = true}));
+  try {
+    models::build_parts_step(resnet, {.size = models::Size::small});
+    FAIL() << "not refused";
+  } catch (const UnsupportedError& error) {
+    EXPECT_NE(std::string(error.what()).find("batch_norm %bn1.batch_norm"), std::string::npos) << error.what();
+  }
+}
+
+TEST(PartSizes, AreEvenButForTheLast) {
+  EXPECT_EQ(plan::part_sizes(10, 4), (std::vector<int64_t>{4, 4, 2}));
+  EXPECT_EQ(plan::part_sizes(9, 5), (std::vector<int64_t>{5, 4}));
+  EXPECT_EQ(plan::part_sizes(8, 100), (std::vector<int64_t>{8}));
+  EXPECT_EQ(plan::part_sizes(256, 3).size(), 86u);
+  EXPECT_THROW(plan::part_sizes(0, 1), ArgumentError);
+}
+
+TEST(SyntheticData, IsTheSameHoweverTheBatchIsCut) {
+  const auto read = [](const char* type, int64_t samples, int64_t first) {
+    const Program program = program::parse_program(fmt::format("input %x: {}[{},7]\n", type, samples));
+    std::vector<std::byte> bytes(static_cast<size_t>(samples * 7) * (std::string_view(type) == "f32" ? 4 : 8));
+    train::SyntheticData(5, 2).read(program, program.inputs[0], first, bytes);
+    return bytes;
+  };
+  for (const char* type : {"f32", "i64"}) {
+    std::vector<std::byte> parts = read(type, 3, 0);
+    const std::vector<std::byte> rest = read(type, 6, 3);
+    parts.insert(parts.end(), rest.begin(), rest.end());
+    EXPECT_EQ(parts, read(type, 9, 0));
   }
 }
 
