@@ -278,7 +278,8 @@ void max_pool(const PoolPlane& p, const float* x, float* y, Index* indices) {
     Ints index = Ints{} - 1;
     for_each_tap(p, a, b, c, [&](int64_t at, int32_t number) {
       const auto tap = load<Floats>(x + at * kLanes);
-      const Ints takes = (index < 0) | (tap > largest) | (tap != tap);
+      const Ints is_nan = tap != tap;  // NOLINT(misc-redundant-expression)
+      const Ints takes = (index < 0) | (tap > largest) | is_nan;
       largest = takes ? tap : largest;
       index = takes ? Ints{} + number : index;
     });
