@@ -3,16 +3,13 @@
 # commits, newest first. --all for all sources. Headers are checked through the sources that include them. It reads the
 # compile commands and the precompiled headers of the asan build, which is clang's.
 set -euo pipefail
-most=40 # files, so that a large landing does not take an hour
+most=30 # files, so that a large landing does not take an hour
 
 changed() {
-  local base
+  local base range=(-n 20)
   base=$(git merge-base HEAD origin/main 2>/dev/null || true)
-  if [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD)" ]; then
-    git diff --name-only --diff-filter=d "$base" -- 'plimsoll/*.cc' 'cli/*.cc'
-  else
-    git log --no-merges -n 20 --format= --name-only --diff-filter=d -- 'plimsoll/*.cc' 'cli/*.cc'
-  fi
+  if [ -n "$base" ] && [ "$base" != "$(git rev-parse HEAD)" ]; then range=("$base..HEAD"); fi
+  git log --no-merges "${range[@]}" --format= --name-only --diff-filter=d -- 'plimsoll/*.cc' 'cli/*.cc'
 }
 
 if [ "${1:-}" = --all ]; then
