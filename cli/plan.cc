@@ -46,7 +46,7 @@ plan::Setting setting_of(const ModelOptions& options, const models::StepOptions&
           models::bindings(models::find_model(options.model), asked.sizes)};
 }
 
-Lowered prepare_step(const ModelOptions& options, models::StepOptions asked) {
+Lowered prepare_step(const ModelOptions& options, const models::StepOptions& asked) {
   return kernels::prepare(models::build_step(models::find_model(options.model), asked), {.threads = options.threads});
 }
 
