@@ -73,7 +73,7 @@ inline void print_plan(const PlanReport& report, const plan::Plan& planned) {
   };
   fmt::print("{}\n", setting_text(report.setting));
   line("unplanned", planned.unplanned_bytes, fmt::format("{} a step", seconds_text(planned.unplanned_s)));
-  line("budget", planned.budget_bytes, "");
+  line("budget", planned.budget_bytes, "for the tensors of the step");
   line("plan", planned.arena_bytes,
        fmt::format("{} a step: {:+.1f} %, at most {:.1f} % above the fastest there can be",
                    seconds_text(planned.predicted_s), (planned.predicted_s / planned.unplanned_s - 1) * 100,

@@ -11,6 +11,7 @@
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/synthetic.h"
 #include "tests/run/eager_fixture.h"
+#include "tests/run/zoo_names.h"
 
 namespace plimsoll::eager {
 namespace {
@@ -76,19 +77,7 @@ void expect_same_bits(run::Executor& executor, Value value, const Tensor& tensor
 
 class EagerZoo : public testing::TestWithParam<std::string_view> {};
 
-std::vector<std::string_view> names() {
-  std::vector<std::string_view> found;
-  for (const ModelInfo& model : models::all_models()) found.push_back(model.name);
-  return found;
-}
-
-std::string test_name(const testing::TestParamInfo<std::string_view>& tested) {
-  std::string name(tested.param);
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, EagerZoo, testing::ValuesIn(names()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, EagerZoo, testing::ValuesIn(zoo_names()), zoo_test_name);
 
 TEST_P(EagerZoo, TrainsToTheBitsOfTheExecutor) {
   const models::Step step = small_step(models::find_model(GetParam()));

@@ -13,6 +13,7 @@
 #include "plimsoll/train/trainer.h"
 #include "tests/kernels/against_reference.h"
 #include "tests/run/allocation_count.h"
+#include "tests/run/zoo_names.h"
 
 namespace plimsoll {
 namespace {
@@ -32,19 +33,7 @@ class ZooRun : public testing::TestWithParam<std::string_view> {
   }
 };
 
-std::vector<std::string_view> names() {
-  std::vector<std::string_view> found;
-  for (const ModelInfo& model : models::all_models()) found.push_back(model.name);
-  return found;
-}
-
-std::string test_name(const testing::TestParamInfo<std::string_view>& tested) {
-  std::string name(tested.param);
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, ZooRun, testing::ValuesIn(names()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, ZooRun, testing::ValuesIn(zoo_names()), zoo_test_name);
 
 program::Arrays<double> start_values(const models::Step& step) {
   program::Arrays<double> values = random_values(step.program, {});
