@@ -1,10 +1,10 @@
 // Attention by tiles: a block of queries against one block of keys after the other, with the softmax kept up to date as
 // the blocks come in. Scores are never in memory as a whole; the backward pass computes them again from the log of
 // their sums. The scratch of a thread is a few tiles.
+#include "plimsoll/kernels/cpu/support/attention.h"
+
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/gemm.h"
@@ -16,7 +16,6 @@ namespace {
 
 constexpr int64_t kQueries = 48;  // in a tile
 constexpr int64_t kKeys = 64;
-constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 // [batch, heads, lines, columns] with columns together.
 struct Heads {
@@ -28,52 +27,15 @@ struct Heads {
   }
 };
 
-struct Mask {
-  bool given = false;
-  bool boolean = false;
-  std::array<int64_t, 4> strides{};
-};
-
-struct Attention {
-  int64_t batch, heads, queries, keys, dim, width;
-  float scale;
-  bool causal;
-  int threads;
+struct Attention : AttentionSizes {
   Heads q, k, v;
-  Mask mask;
 
-  // q, k, v are the operands from `first` on; the mask, if any, is operand `mask_place`.
   Attention(const Use& use, int first, int mask_place)
-      : batch(use.in(first).shape[0]),
-        heads(use.in(first).shape[1]),
-        queries(use.in(first).shape[2]),
-        keys(use.in(first + 1).shape[2]),
-        dim(use.in(first).shape[3]),
-        width(use.in(first + 2).shape[3]),
-        causal(use.call.flag("causal")),
-        threads(use.threads),
-        q(use.in(first)),
-        k(use.in(first + 1)),
-        v(use.in(first + 2)) {
-    use.require_f32(first);
-    const double given = use.call.real("scale");
-    scale = static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(dim)));
-    if (mask_place < use.arity()) set_mask(use.in(mask_place));
-  }
+      : AttentionSizes(use, first, mask_place), q(use.in(first)), k(use.in(first + 1)), v(use.in(first + 2)) {}
 
   int64_t blocks() const { return (queries + kQueries - 1) / kQueries; }
   // Keys that a block of queries that ends at `end` sees.
   int64_t keys_seen(int64_t end) const { return causal ? std::min(keys, end) : keys; }
-
- private:
-  void set_mask(const Tensor& tensor) {
-    mask.given = true;
-    mask.boolean = tensor.dtype == DType::boolean;
-    for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
-      const auto place = static_cast<size_t>(axis + 4 - tensor.shape.rank());
-      mask.strides[place] = tensor.shape[axis] == 1 ? 0 : tensor.stride(axis);
-    }
-  }
 };
 
 // One block of queries of one head against one block of keys.
@@ -86,7 +48,7 @@ struct Tile {
 // Hides keys that take no part and adds the mask; scores are [queries, kKeys].
 void apply_mask(const Attention& a, const Tile& t, const std::byte* mask, float* scores) {
   for (int64_t i = 0; a.causal && i < t.queries; ++i) {
-    for (int64_t j = std::max<int64_t>(0, t.query + i + 1 - t.key); j < t.keys; ++j) scores[i * kKeys + j] = kNone;
+    for (int64_t j = std::max<int64_t>(0, t.query + i + 1 - t.key); j < t.keys; ++j) scores[i * kKeys + j] = kUnseen;
   }
   if (!a.mask.given) return;
   const auto& s = a.mask.strides;
@@ -95,7 +57,7 @@ void apply_mask(const Attention& a, const Tile& t, const std::byte* mask, float*
     for (int64_t j = 0; j < t.keys; ++j) {
       float& score = scores[i * kKeys + j];
       if (a.mask.boolean) {
-        if (reinterpret_cast<const uint8_t*>(mask)[line + j * s[3]] == 0) score = kNone;
+        if (reinterpret_cast<const uint8_t*>(mask)[line + j * s[3]] == 0) score = kUnseen;
       } else {
         score += reinterpret_cast<const float*>(mask)[line + j * s[3]];
       }
@@ -155,11 +117,11 @@ void take_in(const Attention& a, const Operands& o, const Tile& t, const Forward
     float& largest = own[s.largest + i];
     float& sum = own[s.sums + i];
     const float now = std::max(largest, simd::functions().largest(row, t.keys));
-    if (now == kNone) {
+    if (now == kUnseen) {
       std::fill(row, row + t.keys, 0.0F);
       continue;
     }
-    const float keep = largest == kNone ? 0 : std::exp(largest - now);
+    const float keep = largest == kUnseen ? 0 : std::exp(largest - now);
     sum = sum * keep + simd::functions().exp_in_place(row, t.keys, now);
     scale_row(y + i * a.width, a.width, keep);
     largest = now;
@@ -184,7 +146,7 @@ void forward_block(const Attention& a, const Operands& o, int64_t block, const F
   t.queries = std::min(kQueries, a.queries - t.query);
   float* rows = y + (head * a.queries + t.query) * a.width;
   std::fill(rows, rows + t.queries * a.width, 0.0F);
-  std::fill(own + s.largest, own + s.largest + kQueries, kNone);
+  std::fill(own + s.largest, own + s.largest + kQueries, kUnseen);
   std::fill(own + s.sums, own + s.sums + kQueries, 0.0F);
   const int64_t seen = a.keys_seen(t.query + t.queries);
   for (t.key = 0; t.key < seen; t.key += kKeys) {
@@ -194,8 +156,8 @@ void forward_block(const Attention& a, const Operands& o, int64_t block, const F
   for (int64_t i = 0; i < t.queries; ++i) {
     const float largest = own[s.largest + i];
     const float sum = own[s.sums + i];
-    if (largest != kNone) scale_row(rows + i * a.width, a.width, 1 / sum);
-    if (lse != nullptr) lse[head * a.queries + t.query + i] = largest == kNone ? kNone : largest + std::log(sum);
+    if (largest != kUnseen) scale_row(rows + i * a.width, a.width, 1 / sum);
+    if (lse != nullptr) lse[head * a.queries + t.query + i] = largest == kUnseen ? kUnseen : largest + std::log(sum);
   }
 }
 
@@ -256,7 +218,7 @@ void backward_tile(const Attention& a, const Operands& o, const Gradients& g, co
   for (int64_t i = 0; i < t.queries; ++i) {
     const float lse = g.lse[head * a.queries + t.query + i];
     float* row = weights + i * kKeys;
-    if (lse == kNone) {
+    if (lse == kUnseen) {
       std::fill(row, row + t.keys, 0.0F);
     } else {
       simd::functions().exp_in_place(row, t.keys, lse);

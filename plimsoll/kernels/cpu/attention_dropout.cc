@@ -1,10 +1,9 @@
 // Attention whose weights are dropped, query by query: a thread's scratch is one line of scores. The draws are those of
 // the dropout op on the matrix of weights, drawn again in the backward pass.
-#include <array>
 #include <cmath>
-#include <limits>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/attention.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/kernel.h"
 #include "plimsoll/program/random.h"
@@ -12,61 +11,31 @@
 namespace plimsoll::kernels {
 namespace {
 
-constexpr float kNone = -std::numeric_limits<float>::infinity();
-
 // Operands lie in row-major order: q [heads, queries, dim], k [heads, keys, dim], v [heads, keys, width], where `heads`
-// is those of all samples.
-struct Attention {
-  int64_t batch, heads_each, queries, keys, dim, width;
-  float scale;
-  bool causal;
-  bool masked = false, boolean_mask = false;
-  std::array<int64_t, 4> mask_strides{};
+// are those of all samples.
+struct Attention : AttentionSizes {
   uint64_t stream, offset, threshold;
   float kept_scale;
-  int threads;
 
   // q, k, v stand from `first` on, the seed at `tail`, the mask, if any, after it.
   Attention(const Use& use, int first, int tail)
-      : batch(use.in(first).shape[0]),
-        heads_each(use.in(first).shape[1]),
-        queries(use.in(first).shape[2]),
-        keys(use.in(first + 1).shape[2]),
-        dim(use.in(first).shape[3]),
-        width(use.in(first + 2).shape[3]),
-        causal(use.call.flag("causal")),
+      : AttentionSizes(use, first, tail + 1),
         stream(static_cast<uint64_t>(use.call.integer("stream"))),
         offset(static_cast<uint64_t>(use.call.integer("offset"))),
         threshold(program::drop_threshold(use.call.real("rate"))),
-        kept_scale(static_cast<float>(1 / (1 - use.call.real("rate")))),
-        threads(use.threads) {
-    use.require_f32(first);
-    const double given = use.call.real("scale");
-    scale = static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(dim)));
-    if (tail + 1 < use.arity()) set_mask(use.in(tail + 1));
-  }
+        kept_scale(static_cast<float>(1 / (1 - use.call.real("rate")))) {}
 
-  int64_t heads() const { return batch * heads_each; }
+  int64_t all_heads() const { return batch * heads; }
   int64_t grain() const { return kGrain / (keys * (dim + width) + 1) + 1; }
   int64_t line_bytes() const { return align_up(keys * 4, kAlignment); }
   int64_t mask_at(int64_t head, int64_t query, int64_t key) const {
-    const auto& s = mask_strides;
-    return head / heads_each * s[0] + head % heads_each * s[1] + query * s[2] + key * s[3];
+    const auto& s = mask.strides;
+    return head / heads * s[0] + head % heads * s[1] + query * s[2] + key * s[3];
   }
   // What dropout multiplies a weight with.
   float kept(uint64_t seed, int64_t head, int64_t query, int64_t key) const {
     const auto place = static_cast<uint64_t>((head * queries + query) * keys + key);
     return program::random_bits(seed, stream, offset + place) < threshold ? 0 : kept_scale;
-  }
-
- private:
-  void set_mask(const Tensor& tensor) {
-    masked = true;
-    boolean_mask = tensor.dtype == DType::boolean;
-    for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
-      const auto place = static_cast<size_t>(axis + 4 - tensor.shape.rank());
-      mask_strides[place] = tensor.shape[axis] == 1 ? 0 : tensor.stride(axis);
-    }
   }
 };
 
@@ -89,38 +58,38 @@ void add_scaled(float* y, const float* x, float factor, int64_t count) {
 }
 
 float score(const Attention& a, const Pointers& p, int64_t head, int64_t query, int64_t key) {
-  if (a.causal && key > query) return kNone;
+  if (a.causal && key > query) return kUnseen;
   const float product =
       a.scale * dot(p.q + (head * a.queries + query) * a.dim, p.k + (head * a.keys + key) * a.dim, a.dim);
   if (p.mask == nullptr) return product;
   const int64_t at = a.mask_at(head, query, key);
-  if (!a.boolean_mask) return product + reinterpret_cast<const float*>(p.mask)[at];
-  return p.mask[at] == std::byte{0} ? kNone : product;
+  if (!a.mask.boolean) return product + reinterpret_cast<const float*>(p.mask)[at];
+  return p.mask[at] == std::byte{0} ? kUnseen : product;
 }
 
 // The scores of a query as weights that sum to 1; the logarithm of their sum. All zero for one that sees no key.
 float weights_of(const Attention& a, const Pointers& p, int64_t head, int64_t query, float* line) {
-  float most = kNone;
+  float most = kUnseen;
   for (int64_t j = 0; j < a.keys; ++j) {
     line[j] = score(a, p, head, query, j);
     most = line[j] > most ? line[j] : most;
   }
   float sum = 0;
   for (int64_t j = 0; j < a.keys; ++j) {
-    line[j] = most == kNone ? 0 : std::exp(line[j] - most);
+    line[j] = most == kUnseen ? 0 : std::exp(line[j] - most);
     sum += line[j];
   }
   for (int64_t j = 0; j < a.keys && sum > 0; ++j) line[j] /= sum;
-  return most == kNone ? kNone : most + std::log(sum);
+  return most == kUnseen ? kUnseen : most + std::log(sum);
 }
 
 Kernel forward(const Use& use) {
   const Attention a(use, 0, 3);
   const auto bind = [a, wants = use.wants(1)](const Memory& m) -> Task {
     return [=, y = m.out<float>(), lse = wants ? m.out<float>(1) : nullptr] {
-      const Pointers p{m.in<float>(0), m.in<float>(1), m.in<float>(2), a.masked ? m.in<std::byte>(4) : nullptr,
+      const Pointers p{m.in<float>(0), m.in<float>(1), m.in<float>(2), a.mask.given ? m.in<std::byte>(4) : nullptr,
                        static_cast<uint64_t>(*m.in<int64_t>(3))};
-      parallel(a.threads, a.heads() * a.queries, a.grain(), [&](int part, int64_t begin, int64_t end) {
+      parallel(a.threads, a.all_heads() * a.queries, a.grain(), [&](int part, int64_t begin, int64_t end) {
         auto* line = m.scratch_at<float>(part * a.line_bytes());
         for (int64_t row = begin; row < end; ++row) {
           const int64_t head = row / a.queries;
@@ -153,7 +122,7 @@ struct Slopes {
 // dQ = scale dS K, dK = scale dS' Q.
 void query_gradient(const Attention& a, const Pointers& p, const Slopes& s, int64_t head, int64_t query) {
   const int64_t row = head * a.queries + query;
-  if (s.lse[row] == kNone) return;
+  if (s.lse[row] == kUnseen) return;
   const float* dy = s.dy + row * a.width;
   const float through_sum = dot(dy, s.y + row * a.width, a.width);
   for (int64_t j = 0; j < a.keys; ++j) {
@@ -173,12 +142,12 @@ void query_gradient(const Attention& a, const Pointers& p, const Slopes& s, int6
 // Heads share no results but the mask's, whose gradient is made on one thread.
 Kernel backward(const Use& use) {
   const Attention a(use, 1, 6);
-  const bool adds_mask = use.wants(3) && a.masked && !a.boolean_mask;
+  const bool adds_mask = use.wants(3) && a.mask.given && !a.mask.boolean;
   std::array<int64_t, 4> sizes{};
   for (int k = 0; k < 4; ++k) sizes[static_cast<size_t>(k)] = use.wants(k) ? use.out(k).elements() : 0;
   return plain([=](const Memory& m) -> Task {
     return [=] {
-      const Pointers p{m.in<float>(1), m.in<float>(2), m.in<float>(3), a.masked ? m.in<std::byte>(7) : nullptr,
+      const Pointers p{m.in<float>(1), m.in<float>(2), m.in<float>(3), a.mask.given ? m.in<std::byte>(7) : nullptr,
                        static_cast<uint64_t>(*m.in<int64_t>(6))};
       const Slopes s{m.in<float>(0),
                      m.in<float>(4),
@@ -191,7 +160,7 @@ Kernel backward(const Use& use) {
         for (int64_t i = 0; i < sizes[static_cast<size_t>(k)]; ++i) m.out<float>(k)[i] = 0;
       }
       const int threads = adds_mask ? 1 : a.threads;
-      parallel(threads, a.heads(), a.grain() / (a.queries + 1) + 1, [&](int, int64_t begin, int64_t end) {
+      parallel(threads, a.all_heads(), a.grain() / (a.queries + 1) + 1, [&](int, int64_t begin, int64_t end) {
         for (int64_t head = begin; head < end; ++head) {
           for (int64_t query = 0; query < a.queries; ++query) query_gradient(a, p, s, head, query);
         }
