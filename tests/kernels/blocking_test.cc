@@ -96,12 +96,15 @@ TEST_F(Blocking, NormalisesChannelsInBlocks) {
 
 // Large enough for Winograd's algorithm, whole and in parts of the batch.
 TEST_F(Blocking, TakesWinogradWithinItsRounding) {
-  for (const char* x : {"[3,32,24,20]", "[6,64,13,9]"}) {
-    const char* w = x[1] == '3' ? "[48,32,3,3]" : "[32,64,3,3]";
-    const std::string bias = x[1] == '3' ? "[48]" : "[32]";
+  struct Sizes {
+    const char *x, *w, *bias;
+  };
+  for (const Sizes& sizes : {Sizes{"[3,32,24,20]", "[48,32,3,3]", "[48]"}, Sizes{"[6,64,13,9]", "[32,64,3,3]", "[32]"},
+                             Sizes{"[4,64,24,24]", "[64,64,3,3]", "[64]"}}) {
+    SCOPED_TRACE(sizes.x);
     expect_agreement(with_gradients(fmt::format("input %x: f32{}\ninput %w: f32{}\ninput %b: f32{}\n"
                                                 "%y = conv(%x, %w, %b) {{padding=[1]}}\noutput %y\n",
-                                                x, w, bias)),
+                                                sizes.x, sizes.w, sizes.bias)),
                      {.tolerance = 1e-4});
   }
 }
