@@ -181,8 +181,9 @@ class Packer {
     bracket_.nodes += sub.bracket.nodes;
     if (sub.lower() <= bracket_.lower) return;
     bracket_.lower = sub.lower();
-    bound_ = {bracket_.lower * instance_.unit, Bound::Kind::search, sub.instance.times.front(),
-              sub.instance.times.back() + 1};
+    const Span refuted = sub.bracket.refuted;
+    bound_ = {bracket_.lower * instance_.unit, Bound::Kind::search, sub.instance.times[refuted.first],
+              sub.instance.times[refuted.end - 1] + 1};
   }
 
   Result conclude() {

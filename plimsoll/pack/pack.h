@@ -46,6 +46,7 @@ struct Inference {
   bool backjumping = true;  // a failure takes back the placements it depends on, not those of other parts
   bool nogoods = true;      // states that failed are remembered
   bool leave_out = true;    // buffers that fit wherever the others lie are placed last
+  bool local_proof = true;  // what resists is also looked for in a few sections alone
 };
 
 struct Options {

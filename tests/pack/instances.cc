@@ -146,6 +146,21 @@ Buffers planted(std::mt19937_64& random, int64_t count, int64_t times, int64_t b
   return pieces;
 }
 
+Buffers crowded(std::mt19937_64& random, int64_t times, int64_t capacity) {
+  Buffers buffers;
+  std::vector<int64_t> loads(times);
+  for (int64_t tries = 25 * times; tries > 0; --tries) {
+    Buffer buffer{.bytes = between(random, 1, capacity / 2), .first = between(random, 0, times - 1)};
+    buffer.end = std::min(times, buffer.first + between(random, 1, 6));
+    const auto begin = loads.begin() + buffer.first;
+    const auto end = loads.begin() + buffer.end;
+    if (*std::max_element(begin, end) + buffer.bytes > capacity) continue;
+    std::for_each(begin, end, [&](int64_t& load) { load += buffer.bytes; });
+    buffers.push_back(buffer);
+  }
+  return buffers;
+}
+
 Buffers training_step(std::mt19937_64& random, int64_t layers) {
   Buffers buffers;
   const int64_t steps = 2 * layers + 2;

@@ -116,7 +116,7 @@ TEST(Pack, FindsTheOptimumWithEverything) {
 TEST(Pack, GivesTheSameAnswersWithAnyInferenceSwitchedOff) {
   bool Inference::*const switches[] = {&Inference::not_first, &Inference::support,     &Inference::dominance,
                                        &Inference::symmetry,  &Inference::backjumping, &Inference::nogoods,
-                                       &Inference::leave_out};
+                                       &Inference::leave_out, &Inference::local_proof};
   std::mt19937_64 random(11);
   for (int i = 0; i < 30 * kEffort; ++i) {
     const Spice spice{.alignments = i % 4 == 1, .gaps = i % 4 == 2, .fixed = i % 4 == 3};
