@@ -7,7 +7,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr size_t kMostScanned = 512;  // extents that one pass finds the best of sooner than an index
+constexpr size_t kMostScanned = 128;  // extents that one pass finds the best of sooner than an index
 
 }  // namespace
 
