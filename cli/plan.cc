@@ -224,7 +224,7 @@ void add_plan(CLI::App& app, int& status) {
   add_model_options(*verb, options->step);
   verb->get_option("MODEL")->required(false);
   add_optimizer_option(*verb, options->step);
-  verb->add_option("--precision", options->step.precision, "f32")->capture_default_str();
+  verb->add_option("--precision", options->step.precision, "f32 bf16 f16")->capture_default_str();
   verb->add_option("--mode", options->step.mode, "train or infer")->capture_default_str();
   verb->add_option("--budget", options->budget, "Memory for all tensors of the step: 2GiB, 800M, auto");
   verb->add_option("-o,--output", options->output, "Write the plan here, as JSON");

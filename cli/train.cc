@@ -188,7 +188,7 @@ void add_train(CLI::App& app, int& status) {
   const auto options = std::make_shared<TrainOptions>();
   add_model_options(*verb, options->step);
   add_optimizer_option(*verb, options->step);
-  verb->add_option("--precision", options->step.precision, "f32")->capture_default_str();
+  verb->add_option("--precision", options->step.precision, "f32 bf16 f16")->capture_default_str();
   verb->add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
   verb->add_option("--allow", options->budget.allow, "Measures that change the numbers: batch-norm-parts");
   verb->add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
