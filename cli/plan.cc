@@ -35,6 +35,7 @@ struct PlanVerb {
   std::string check;
   std::string lock;
   std::string check_lock;
+  std::string spill_dir;
   bool measure = false;
   bool max_batch = false;
   bool strict = false;
@@ -68,11 +69,14 @@ plan::CostTable load_or_measure(const PlanVerb& verb, const Lowered& lowered) {
   const std::string path = plan::cost_cache_path();
   plan::LoadedCosts loaded = plan::load_costs(path);
   if (!loaded.note.empty()) fmt::print(stderr, "note: {}\n", loaded.note);
-  if (!verb.measure) return std::move(loaded.table);
-  plan::measure_costs(lowered, machine_budget(), loaded.table, [](size_t done, size_t all) {
-    fmt::print(stderr, "\rmeasuring kernels: {} of {}{}", done, all, done == all ? "\n" : "");
-  });
-  if (!path.empty()) plan::save_costs(path, loaded.table);
+  const size_t known = loaded.table.size();
+  if (!verb.spill_dir.empty()) plan::measure_spill(verb.spill_dir, loaded.table);
+  if (verb.measure) {
+    plan::measure_costs(lowered, machine_budget(), loaded.table, [](size_t done, size_t all) {
+      fmt::print(stderr, "\rmeasuring kernels: {} of {}{}", done, all, done == all ? "\n" : "");
+    });
+  }
+  if (loaded.table.size() > known && !path.empty()) plan::save_costs(path, loaded.table);
   return std::move(loaded.table);
 }
 
@@ -136,10 +140,11 @@ int make(const PlanVerb& verb) {
   const int64_t budget = parse_budget_bytes(verb);
   const models::StepOptions asked = step_options(verb.step);
   const Lowered lowered = prepare_step(verb.step, asked);
-  const plan::CostTable table = load_or_measure(verb, lowered);
+  plan::CostTable table = load_or_measure(verb, lowered);
   const plan::Costs costs = plan::costs_of(lowered, table);
   plan::PlanOptions options = plan_options(verb, budget);
   options.op_seconds = costs.seconds;
+  if (!verb.spill_dir.empty()) options.spill = plan::measure_spill(verb.spill_dir, table);
   if (isatty(STDERR_FILENO) != 0) options.progress = print_progress;
   const PlanReport report{setting_of(verb.step, asked), costs.measured_s, costs.estimated_s};
   const auto made = plan::make_plan(lowered, options);
@@ -233,6 +238,7 @@ void add_plan(CLI::App& app, int& status) {
   verb->add_flag("--measure", options->measure, "Time the kernels first, and remember the times");
   verb->add_option("--time-limit", options->time_limit_s, "Seconds of search at most")->capture_default_str();
   verb->add_flag("--strict", options->strict, "Refuse a budget that is more than the machine has");
+  verb->add_option("--spill-dir", options->spill_dir, "Folder on a disk, to which results may go and come back");
   verb->add_option("--lock", options->lock, "Enter the predicted peaks into this file");
   verb->add_option("--check-lock", options->check_lock, "Fail when a peak is above the one in this file");
   verb->callback([options, &status] { status = run(*options); });

@@ -54,14 +54,19 @@ inline void print_costs(const PlanReport& report) {
 inline void print_measures(const plan::Plan& planned) {
   if (planned.measures.empty()) return fmt::print("  measures    none: it fits as it is\n");
   int64_t saved = 0;
-  for (const plan::Measure& measure : planned.measures) saved += measure.saved_bytes;
-  fmt::print("  measures    {} results computed again: {} less at the fullest moment\n", planned.measures.size(),
-             format_bytes(saved));
-  fmt::print("\n  {:>12} {:>10}  {:>5}  {}\n", "saved", "costs", "times", "recompute");
+  size_t spilled = 0;
+  for (const plan::Measure& measure : planned.measures) {
+    saved += measure.saved_bytes;
+    spilled += measure.kind == "spill" ? 1 : 0;
+  }
+  const std::string to_file = spilled == 0 ? "" : fmt::format(", {} spilled", spilled);
+  fmt::print("  measures    {} results computed again{}: {} less at the fullest moment\n",
+             planned.measures.size() - spilled, to_file, format_bytes(saved));
+  fmt::print("\n  {:>12} {:>10}  {:>5}  {}\n", "saved", "costs", "times", "measure");
   const size_t shown = std::min(planned.measures.size(), kShownMeasures);
   for (const plan::Measure& measure : std::span(planned.measures).first(shown)) {
-    fmt::print("  {:>12} {:>10}  {:>5}  {}\n", format_bytes(measure.saved_bytes), seconds_text(measure.cost_s),
-               measure.times, measure.what);
+    fmt::print("  {:>12} {:>10}  {:>5}  {} of {}\n", format_bytes(measure.saved_bytes), seconds_text(measure.cost_s),
+               measure.times, measure.kind, measure.what);
   }
   if (shown < planned.measures.size())
     fmt::print("  and {} more (--json lists all)\n", planned.measures.size() - shown);
@@ -96,6 +101,7 @@ inline void print_plan_json(const PlanReport& report, const plan::Plan& planned)
   json["budget_bytes"] = planned.budget_bytes;
   json["arena_bytes"] = planned.arena_bytes;
   json["unplanned_bytes"] = planned.unplanned_bytes;
+  json["file_bytes"] = planned.file_bytes;
   json["predicted_s"] = planned.predicted_s;
   json["unplanned_s"] = planned.unplanned_s;
   json["bound_s"] = planned.bound_s;

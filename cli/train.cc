@@ -115,6 +115,11 @@ std::vector<StepRecord> train_fitted(const TrainOptions& options, const ModelFor
   return run_steps(trainer, options.steps, note);
 }
 
+int64_t spilled_bytes() {
+  const auto file = kernels::spill_file();
+  return file ? file->bytes() : 0;
+}
+
 nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget, int64_t unplanned_bytes) {
   nlohmann::ordered_json json = {{"budget_bytes", budget.bytes},
                                  {"budget_source", budget.source},
@@ -124,6 +129,7 @@ nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget, in
                                  {"arena_bytes", fit.plan.arena_bytes},
                                  {"predicted_peak_bytes", fit.plan.arena_bytes + fit.overhead_bytes},
                                  {"predicted_step_s", fit.plan.predicted_s},
+                                 {"spilled_bytes", spilled_bytes()},
                                  {"parts", fit.plan.sizes}};
   json["measures"] = nlohmann::ordered_json::array();
   for (const plan::Measure& measure : fit.plan.programs.front().plan.measures) {
@@ -144,7 +150,7 @@ void print_measured(const train::Fit& fit) {
 
 int run_within(const TrainOptions& options) {
   const Budget budget = read_budget(options.budget);
-  const ModelForms model(options.step, options.budget);
+  ModelForms model(options.step, options.budget);
   const int64_t unplanned = plan::plan_memory(model.forms().whole()).placement.arena_bytes;
   auto fitted = fit_within(model, options.budget, budget);
   if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) {

@@ -11,6 +11,7 @@
 #include "cli/session_start.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/plan/cost_cache.h"
+#include "plimsoll/plan/measure.h"
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/report/plot.h"
 #include "plimsoll/train/fit.h"
@@ -77,6 +78,15 @@ class ModelForms {
     return forms;
   }
 
+  // What plans need to know of the disk of a folder: measured once, and remembered.
+  plan::SpillOptions spill_in(const std::string& folder) {
+    const size_t known = costs_.size();
+    const plan::SpillOptions spill = plan::measure_spill(folder, costs_);
+    const std::string path = plan::cost_cache_path();
+    if (costs_.size() > known && !path.empty()) plan::save_costs(path, costs_);
+    return spill;
+  }
+
   void start(run::Executor& executor, uint64_t seed) const {
     if (parts_) return start_values(executor, parts_->inits, parts_->state_inits, seed);
     const models::Step step = models::build_whole_step(model_, asked_);
@@ -133,23 +143,27 @@ inline void print_plan(const train::Fit& fit, const Budget& budget, int64_t unpl
   print_bytes("arena", fit.plan.arena_bytes, parts_text(fit.plan.sizes));
   fmt::print("  {:<10} {:>12.3g}  seconds a step\n", "predicted", fit.plan.predicted_s);
   if (const auto file = kernels::spill_file(); file && file->bytes() > 0) {
-    print_bytes("spilled", file->bytes(), fmt::format("optimizer state, in {}", file->folder()));
+    print_bytes("spilled", file->bytes(), fmt::format("in {}", file->folder()));
   }
   for (const plan::Measure& measure : fit.plan.programs.front().plan.measures) {
-    fmt::print("  {:<10} {:>12}  saved by {} of {}\n", "", format_bytes(measure.saved_bytes), measure.kind,
-               measure.what);
+    fmt::print("  {:<10} {:>12}  saved by {} of {}, {:.1f} ms\n", "", format_bytes(measure.saved_bytes), measure.kind,
+               measure.what, measure.cost_s * 1e3);
   }
   print_picture(fit, budget);
   std::fflush(stdout);  // before the progress, which goes to stderr
 }
 
-// In memory alone where that will do, with the optimizer's state in a spill file where not.
-inline std::variant<train::Fit, train::NoFit> fit_within(const ModelForms& model, const BudgetOptions& options,
+// With results in a spill file where a folder for one is given and that is fastest; with the optimizer's state there,
+// too, where nothing else will do.
+inline std::variant<train::Fit, train::NoFit> fit_within(ModelForms& model, const BudgetOptions& options,
                                                          const Budget& budget) {
-  auto fitted = train::fit_step(model.forms(), budget);
-  if (options.spill_dir.empty() || std::holds_alternative<train::Fit>(fitted)) return fitted;
+  if (options.spill_dir.empty()) return train::fit_step(model.forms(), budget);
+  plan::PlanOptions asked;
+  asked.spill = model.spill_in(options.spill_dir);
   kernels::use_spill_file(std::make_shared<SpillFile>(options.spill_dir));
-  return train::fit_step(model.forms(true), budget);
+  auto fitted = train::fit_step(model.forms(), budget, asked);
+  if (std::holds_alternative<train::Fit>(fitted)) return fitted;
+  return train::fit_step(model.forms(true), budget, asked);
 }
 
 // The message of a refusal: STYLE's form, in bytes of the whole process.

@@ -1,12 +1,16 @@
 #include "plimsoll/plan/measure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/arena.h"
 #include "plimsoll/memory/file_pages.h"
+#include "plimsoll/memory/spill_file.h"
 #include "plimsoll/program/op.h"
 
 namespace plimsoll::plan {
@@ -78,7 +82,50 @@ class Bench {
   int64_t scratch_at_ = 0;
 };
 
+constexpr int64_t kCopyBytes = 4 * kMiB;
+constexpr int64_t kCopies = 16;  // to the file, and back
+
+struct CopySeconds {
+  double disk = 0;
+  double processor = 0;
+};
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+// Of one MiB, one way.
+CopySeconds seconds_to_copy(const std::string& folder) {
+  SpillFile file(folder);
+  std::vector<std::byte> memory(kCopyBytes, std::byte{1});
+  const int64_t room = file.room(kCopies * kCopyBytes);
+  const auto start = std::chrono::steady_clock::now();
+  const double processor = processor_seconds();
+  SpillFile::Job last = 0;
+  for (int64_t i = 0; i < kCopies; ++i) last = file.write(memory.data(), kCopyBytes, room + i * kCopyBytes);
+  for (int64_t i = 0; i < kCopies; ++i) last = file.read(memory.data(), kCopyBytes, room + i * kCopyBytes);
+  file.wait(last);
+  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  constexpr auto kCopied = static_cast<double>(2 * kCopies * kCopyBytes / kMiB);
+  return {took / kCopied, (processor_seconds() - processor) / kCopied};
+}
+
 }  // namespace
+
+SpillOptions measure_spill(const std::string& folder, CostTable& table) {
+  const std::string disk = fmt::format("spill of 1 MiB in {}", folder);
+  const std::string processor = disk + ", of the processor";
+  if (!table.contains(disk) || !table.contains(processor)) {
+    const CopySeconds measured = seconds_to_copy(folder);
+    table[disk] = measured.disk;
+    table[processor] = measured.processor;
+  }
+  constexpr double kLeast = 1e-9;
+  return {.bytes_per_s = static_cast<double>(kMiB) / std::max(table[disk], kLeast),
+          .processor_s_per_byte = table[processor] / static_cast<double>(kMiB)};
+}
 
 void measure_costs(const Lowered& lowered, const Budget& budget, CostTable& table,
                    const std::function<void(size_t, size_t)>& told) {

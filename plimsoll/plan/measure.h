@@ -1,10 +1,11 @@
-// Runs kernels to learn what they cost.
+// Runs kernels and copies to learn what they cost.
 #pragma once
 
 #include <functional>
 
 #include "plimsoll/base/budget.h"
 #include "plimsoll/plan/cost_cache.h"
+#include "plimsoll/plan/spill_options.h"
 
 namespace plimsoll::plan {
 
@@ -13,5 +14,9 @@ namespace plimsoll::plan {
 // of how many kinds are done.
 void measure_costs(const kernels::Lowered& lowered, const Budget& budget, CostTable& table,
                    const std::function<void(size_t done, size_t all)>& told = nullptr);
+
+// How fast the disk of a folder is with copies of plans, each way: as the table has it, or measured and entered there.
+// SystemError as from a SpillFile.
+SpillOptions measure_spill(const std::string& folder, CostTable& table);
 
 }  // namespace plimsoll::plan

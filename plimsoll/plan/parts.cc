@@ -32,9 +32,10 @@ class PartsSearch {
 
   bool can_cut() const { return forms_.part && forms_.batch > 1; }
 
-  Made make(Lowered lowered, bool recompute) {
+  Made make(Lowered lowered, bool measures) {
     PlanOptions options = options_;
-    options.recompute = recompute && options_.recompute;
+    options.recompute = measures && options_.recompute;
+    if (!measures) options.spill = {};
     options.find_smallest = false;
     options.work_limit /= kShare;
     options.time_limit_s /= kShare;
@@ -121,15 +122,15 @@ class PartsSearch {
   }
 
   // Whether it fits.
-  bool try_size(int64_t most, bool recompute) {
+  bool try_size(int64_t most, bool measures) {
     StepPlan step{part_sizes(forms_.batch, most), {}, 0, 0};
-    Made part = make(forms_.part(step.sizes.front()), recompute);
+    Made part = make(forms_.part(step.sizes.front()), measures);
     if (!part) return false;
     const auto count = static_cast<double>(step.sizes.size());
     step.predicted_s = count * part->plan.predicted_s + update_->plan.predicted_s;
     step.programs.push_back(std::move(*part));
     if (step.sizes.back() != step.sizes.front()) {
-      Made last = make(forms_.part(step.sizes.back()), recompute);
+      Made last = make(forms_.part(step.sizes.back()), measures);
       if (!last) return false;
       step.predicted_s += last->plan.predicted_s - step.programs.front().plan.predicted_s;
       step.programs.push_back(std::move(*last));

@@ -1,4 +1,4 @@
-// Plans as files: JSON, version 1, described in docs/planning.md.
+// Plans as files: JSON, version 2, described in docs/planning.md.
 #pragma once
 
 #include <cstdint>
