@@ -6,6 +6,8 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/blocking.h"
 #include "plimsoll/kernels/copy.h"
+#include "plimsoll/kernels/cpu/support/staged.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/program/verify.h"
 
 namespace plimsoll::kernels {
@@ -111,6 +113,14 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
 }
 
+// Likewise, in f32 what the kernel does not compute in f16 and bf16.
+Kernel prepare_in_any_precision(const KernelDef& def, const Use& use) {
+  const bool as_it_is = !has_halves(use) || (def.native != nullptr && def.native(use));
+  if (as_it_is) return prepare_with_copies(def, use);
+  return staged(use, def.cut ? def.cut(use) : Cut{},
+                [&def](Use wide) { return prepare_with_copies(def, std::move(wide)); });
+}
+
 const KernelDef& definition(const KernelTable& table, const Use& use, const std::string& device) {
   const std::string& op = use.call.def.name;
   if (const KernelDef* def = table.find(op)) return *def;
@@ -139,7 +149,7 @@ Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t p
   use.spare_bytes = lowered.spare_bytes;
   use.least_scratch = lowered.least_scratch;
   mark_blocked(use, lowered, place, op, def.blocking);
-  return prepare_with_copies(def, std::move(use));
+  return prepare_in_any_precision(def, use);
 }
 
 LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
@@ -163,7 +173,7 @@ LoweredOp prepare_added(const Lowered& lowered, const Program& program, const Op
 Kernel prepare_use(Use use, const DeviceOptions& options) {
   use_threads(use.threads);
   const KernelDef& def = definition(kernels_of(options.device), use, options.device);
-  return prepare_with_copies(def, std::move(use));
+  return prepare_in_any_precision(def, use);
 }
 
 Lowered prepare(Program program, const DeviceOptions& options) {
