@@ -16,8 +16,8 @@ struct MeasureOptions {
   std::function<void(size_t done, size_t all)> told = nullptr;  // in kinds of op
 };
 
-// Adds the time of every kind of op of the programs that the table does not have: each alone, on zeros, in memory that
-// holds one op at a time.
+// Adds the time of every kind of op of the programs that the table does not have: each alone, on made-up numbers, in
+// memory that holds one op at a time.
 void measure_costs(std::span<const kernels::Lowered* const> programs, const MeasureOptions& options, CostTable& table);
 void measure_costs(const kernels::Lowered& lowered, const MeasureOptions& options, CostTable& table);
 
