@@ -103,7 +103,7 @@ TEST_P(InACgroup, TrainsThreeStepsAndIsNotKilled) {
 TEST(Spilling, FitsWhereRecomputingDoesNot) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the budget";
   const std::string model = "unet --batch 1 --optimizer sgd";
-  EXPECT_EQ(train(model + " --budget 275MiB --no-measure --steps 1").status, 1);
+  EXPECT_EQ(train(model + " --budget 275MiB --steps 1").status, 1);
   const InGroup found = train_in_group(model + " --spill-dir " PLIMSOLL_SOURCE_DIR, "275MiB", 2);
   if (!found.skipped.empty()) GTEST_SKIP() << found.skipped;
   expect_within(found, "unet", "275MiB", 2);
@@ -113,7 +113,7 @@ TEST(Spilling, FitsWhereRecomputingDoesNot) {
 
 TEST(Spilling, IsRefusedWhereTheFolderCannotHoldAFile) {
   for (const char* folder : {"/no/such/folder", "/proc"}) {
-    const Outcome outcome = train(fmt::format("mlp --budget 1GiB --no-measure --steps 1 --spill-dir {}", folder));
+    const Outcome outcome = train(fmt::format("mlp --budget 1GiB --steps 1 --spill-dir {}", folder));
     EXPECT_EQ(outcome.status, 2) << folder;
     EXPECT_NE(outcome.output.find(folder), std::string::npos) << outcome.output;
   }
