@@ -80,7 +80,8 @@ int plan_largest_batch(const PlanVerb& verb) {
 }
 
 int refuse(const PlanVerb& verb, const ModelForms& model, const plan::Refusal& refusal) {
-  const plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
+  plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
+  if (!verb.budget.spill_dir.empty()) search.spill = model.spill_in(verb.budget.spill_dir);
   const auto ways = AlternativeSearch(verb.step, verb.form(), search).run(model.why_whole());
   const auto print = verb.step.json ? print_refusal_json : print_refusal;
   print(model.setting(), refusal, ways, model.why_whole());
