@@ -1,19 +1,24 @@
 #include "plimsoll/plan/parts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <numeric>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/plan/cost.h"
 
 namespace plimsoll::plan {
 namespace {
 
 using kernels::Lowered;
 
-constexpr int kShare = 3;            // each of a few ways is searched with a third of the effort
-constexpr double kWorthATry = 0.98;  // a way whose time can at best be above this share of the best one's is not tried
+constexpr int kShare = 3;             // each of a few ways is searched with a third of the effort
+constexpr double kShareOfTime = 0.6;  // of what is left, for each
+constexpr double kWorthATry = 0.98;   // a way whose time can at best be above this share of the best one's is not tried
+
+double sum_of(const std::vector<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 class PartsSearch {
  public:
@@ -24,57 +29,102 @@ class PartsSearch {
     if (best_ && best_->programs[0].plan.measures.empty()) return std::move(*best_);
     if (can_cut()) try_parts();
     if (best_) return std::move(*best_);
-    return closest_refusal();
+    return last_resort();
   }
 
  private:
-  using Made = std::optional<PlannedProgram>;
+  using Made = std::variant<PlannedProgram, Refusal>;
+
+  double time_left_s() const {
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
+    return std::max(0.0, options_.time_limit_s - since.count());
+  }
 
   bool can_cut() const { return forms_.part && forms_.batch > 1; }
 
-  Made make(Lowered lowered, bool recompute) {
+  // One of a few ways: with a share of the effort.
+  Made make(Lowered lowered, bool measures) {
     PlanOptions options = options_;
-    options.recompute = recompute && options_.recompute;
+    options.recompute = measures && options_.recompute;
+    if (!measures) options.spill = {};
     options.find_smallest = false;
     options.work_limit /= kShare;
-    options.time_limit_s /= kShare;
-    const std::vector<double> seconds = seconds_of(lowered);
-    options.op_seconds = seconds;
+    options.time_limit_s = kShareOfTime * time_left_s();
+    return make(std::move(lowered), options);
+  }
+
+  Made make(Lowered lowered, PlanOptions options) const {
+    Costs costs = costs_of_ops(lowered);
+    options.op_seconds = costs.seconds;
     auto made = make_plan(lowered, options);
-    if (auto* plan = std::get_if<Plan>(&made)) return PlannedProgram{std::move(lowered), std::move(*plan)};
-    return std::nullopt;
+    if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
+    return PlannedProgram{std::move(lowered), std::get<Plan>(std::move(made)), std::move(costs)};
   }
 
-  // Of the whole batch and of one sample at a time, which needs room for sums of gradients.
-  Refusal closest_refusal() {
-    std::vector<Lowered> smallest;
-    smallest.push_back(forms_.whole());
-    if (can_cut()) smallest.push_back(forms_.part(1));
-    std::optional<Refusal> closest;
-    for (const Lowered& lowered : smallest) {
-      auto made = make_plan(lowered, options_);
-      auto* refusal = std::get_if<Refusal>(&made);
-      if (refusal == nullptr) continue;
-      if (!closest || refusal->smallest_bytes < closest->smallest_bytes) closest = std::move(*refusal);
+  // With all effort, for the forms that take the least: the whole batch, and one sample at a time, which needs room for
+  // sums of gradients. Close to the smallest budget this finds a plan where the quick search does not.
+  std::variant<StepPlan, Refusal> last_resort() {
+    Made whole = make(forms_.whole(), options_);
+    if (std::holds_alternative<PlannedProgram>(whole)) {
+      offer_whole(std::get<PlannedProgram>(std::move(whole)));
+      return std::move(*best_);
     }
-    return closest.value_or(Refusal());
+    Refusal closest = std::get<Refusal>(std::move(whole));
+    if (!can_cut()) return closest;
+    Made part = make(forms_.part(1), options_);
+    Made update = make(forms_.update(), false);
+    const auto* planned_part = std::get_if<PlannedProgram>(&part);
+    const auto* planned_update = std::get_if<PlannedProgram>(&update);
+    if (planned_part != nullptr && planned_update != nullptr) {
+      offer_parts(std::vector<int64_t>(static_cast<size_t>(forms_.batch), 1), {*planned_part, *planned_update});
+      return std::move(*best_);
+    }
+    return nearer(std::move(closest), refusal_in_parts(part, update));
   }
 
-  std::vector<double> seconds_of(const Lowered& lowered) const {
-    return forms_.costs ? forms_.costs(lowered) : std::vector<double>();
+  static Refusal nearer(Refusal one, Refusal other) {
+    other.unplanned_bytes = one.unplanned_bytes;
+    other.unplanned_s = one.unplanned_s;
+    return other.smallest_bytes < one.smallest_bytes ? other : one;
+  }
+
+  // Of the two programs that which needs more.
+  Refusal refusal_in_parts(const Made& part, const Made& update) const {
+    const auto* of_part = std::get_if<Refusal>(&part);
+    const auto* of_update = std::get_if<Refusal>(&update);
+    if (of_part == nullptr) return *of_update;
+    Refusal refusal = *of_part;
+    refusal.smallest_s *= static_cast<double>(forms_.batch);
+    if (of_update != nullptr) refusal.smallest_bytes = std::max(refusal.smallest_bytes, of_update->smallest_bytes);
+    return refusal;
+  }
+
+  Costs costs_of_ops(const Lowered& lowered) const {
+    return forms_.costs ? forms_.costs(lowered) : costs_of(lowered, {});
   }
 
   void try_whole() {
-    if (Made whole = make(forms_.whole(), true)) {
-      StepPlan step{{forms_.batch}, {}, whole->plan.arena_bytes, whole->plan.predicted_s};
-      step.programs.push_back(std::move(*whole));
-      offer(std::move(step));
+    Made whole = make(forms_.whole(), true);
+    if (const auto* refusal = std::get_if<Refusal>(&whole)) {
+      unplanned_bytes_ = refusal->unplanned_bytes;
+      unplanned_s_ = refusal->unplanned_s;
+    } else {
+      offer_whole(std::get<PlannedProgram>(std::move(whole)));
     }
   }
 
+  void offer_whole(PlannedProgram whole) {
+    unplanned_bytes_ = whole.plan.unplanned_bytes;
+    unplanned_s_ = whole.plan.unplanned_s;
+    StepPlan step{.sizes = {forms_.batch}};
+    step.programs.push_back(std::move(whole));
+    offer(std::move(step));
+  }
+
   void try_parts() {
-    update_ = make(forms_.update(), false);
-    if (!update_) return;  // it holds the least that any part does
+    Made update = make(forms_.update(), false);
+    if (std::holds_alternative<Refusal>(update)) return;  // it holds the least that any part does
+    update_ = std::get<PlannedProgram>(std::move(update));
     const int64_t plain = largest_without_measures();
     if (plain > 0) try_size(plain, false);
     for (int64_t size = std::max<int64_t>(1, 2 * plain); size < forms_.batch; size *= 2) {
@@ -113,46 +163,65 @@ class PartsSearch {
 
   // Were nothing computed twice.
   double time_at_best(int64_t size) {
-    const Lowered lowered = forms_.part(size);
-    std::vector<double> seconds = seconds_of(lowered);
-    if (seconds.empty()) seconds = roofline_seconds(lowered);
+    const std::vector<double> seconds = costs_of_ops(forms_.part(size)).seconds;
     const auto parts = static_cast<double>(part_sizes(forms_.batch, size).size());
-    return parts * std::accumulate(seconds.begin(), seconds.end(), 0.0) + update_->plan.predicted_s;
+    return parts * sum_of(seconds) + update_.plan.predicted_s;
   }
 
   // Whether it fits.
-  bool try_size(int64_t most, bool recompute) {
-    StepPlan step{part_sizes(forms_.batch, most), {}, 0, 0};
-    Made part = make(forms_.part(step.sizes.front()), recompute);
-    if (!part) return false;
-    const auto count = static_cast<double>(step.sizes.size());
-    step.predicted_s = count * part->plan.predicted_s + update_->plan.predicted_s;
-    step.programs.push_back(std::move(*part));
-    if (step.sizes.back() != step.sizes.front()) {
-      Made last = make(forms_.part(step.sizes.back()), recompute);
-      if (!last) return false;
-      step.predicted_s += last->plan.predicted_s - step.programs.front().plan.predicted_s;
-      step.programs.push_back(std::move(*last));
+  bool try_size(int64_t most, bool measures) {
+    const std::vector<int64_t> sizes = part_sizes(forms_.batch, most);
+    std::vector<int64_t> different = {sizes.front()};
+    if (sizes.back() != sizes.front()) different.push_back(sizes.back());
+    std::vector<PlannedProgram> programs;
+    for (const int64_t size : different) {
+      Made part = make(forms_.part(size), measures);
+      if (std::holds_alternative<Refusal>(part)) return false;
+      programs.push_back(std::get<PlannedProgram>(std::move(part)));
     }
-    step.programs.push_back(*update_);
-    for (PlannedProgram& program : step.programs) {
-      program.plan.parts = step.sizes;
-      step.arena_bytes = std::max(step.arena_bytes, program.plan.arena_bytes);
-    }
-    offer(std::move(step));
+    programs.push_back(update_);
+    offer_parts(sizes, std::move(programs));
     return true;
   }
 
+  void offer_parts(const std::vector<int64_t>& sizes, std::vector<PlannedProgram> programs) {
+    for (PlannedProgram& program : programs) program.plan.parts = sizes;
+    offer({.sizes = sizes, .programs = std::move(programs)});
+  }
+
   void offer(StepPlan step) {
+    step.budget_bytes = options_.budget_bytes;
+    step.unplanned_bytes = unplanned_bytes_;
+    step.unplanned_s = unplanned_s_;
+    for (size_t i = 0; i < step.programs.size(); ++i) {
+      const Plan& plan = step.programs[i].plan;
+      step.arena_bytes = std::max(step.arena_bytes, plan.arena_bytes);
+      step.predicted_s += static_cast<double>(step.runs(i)) * plan.predicted_s;
+    }
     if (!best_ || step.predicted_s < best_->predicted_s) best_ = std::move(step);
   }
 
   const StepForms& forms_;
   PlanOptions options_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<StepPlan> best_;
-  Made update_;
+  PlannedProgram update_;
+  int64_t unplanned_bytes_ = 0;  // of the whole batch
+  double unplanned_s_ = 0;
   std::map<int64_t, int64_t> arenas_;
 };
+
+// What taking the batch in parts saves, were nothing computed again, and what it costs.
+Measure cut_of(const StepPlan& step) {
+  Measure cut{"parts", fmt::format("{} parts of {}", step.sizes.size(), step.sizes.front()), 1, 0, -step.unplanned_s};
+  int64_t largest = 0;
+  for (size_t i = 0; i < step.programs.size(); ++i) {
+    largest = std::max(largest, step.programs[i].plan.unplanned_bytes);
+    cut.cost_s += static_cast<double>(step.runs(i)) * step.programs[i].plan.unplanned_s;
+  }
+  cut.saved_bytes = step.unplanned_bytes - largest;
+  return cut;
+}
 
 }  // namespace
 
@@ -165,7 +234,56 @@ std::vector<int64_t> part_sizes(int64_t batch, int64_t most) {
   return sizes;
 }
 
+int64_t StepPlan::file_bytes() const {
+  int64_t bytes = 0;
+  for (const PlannedProgram& program : programs) bytes = std::max(bytes, program.plan.file_bytes);
+  return bytes;
+}
+
+int64_t StepPlan::runs(size_t program) const {
+  if (program > 0) return 1;
+  return static_cast<int64_t>(sizes.size()) - (programs.size() == 3 ? 1 : 0);
+}
+
+double StepPlan::bound_s() const {
+  double seconds = 0;
+  for (size_t i = 0; i < programs.size(); ++i) seconds += static_cast<double>(runs(i)) * programs[i].plan.bound_s;
+  return seconds;
+}
+
+bool StepPlan::is_cut_short() const {
+  return std::any_of(programs.begin(), programs.end(),
+                     [](const PlannedProgram& program) { return program.plan.cut_short; });
+}
+
+Costs StepPlan::costs() const {
+  Costs sum;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const auto times = static_cast<double>(runs(i));
+    sum.measured_s += times * programs[i].costs.measured_s;
+    sum.scaled_s += times * programs[i].costs.scaled_s;
+    sum.estimated_s += times * programs[i].costs.estimated_s;
+  }
+  return sum;
+}
+
+std::vector<Measure> StepPlan::measures() const {
+  std::vector<Measure> list;
+  if (in_parts()) list.push_back(cut_of(*this));
+  for (size_t i = 0; i < programs.size(); ++i) {
+    for (Measure measure : programs[i].plan.measures) {
+      measure.times *= static_cast<int>(runs(i));
+      measure.cost_s *= static_cast<double>(runs(i));
+      list.push_back(std::move(measure));
+    }
+  }
+  return list;
+}
+
 std::variant<StepPlan, Refusal> plan_step(const StepForms& forms, const PlanOptions& options) {
+  auto made = PartsSearch(forms, options).run();
+  const auto* step = std::get_if<StepPlan>(&made);
+  if (step == nullptr || !forms.learn || !forms.learn(*step)) return made;
   return PartsSearch(forms, options).run();
 }
 
