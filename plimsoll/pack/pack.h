@@ -45,6 +45,7 @@ struct Inference {
   bool symmetry = true;     // equal buffers are placed in one order only
   bool backjumping = true;  // a failure takes back the placements it depends on, not those of other parts
   bool nogoods = true;      // states that failed are remembered
+  bool leave_out = true;    // buffers that fit wherever the others lie are placed last
 };
 
 struct Options {
