@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/estimate.h"
+#include "plimsoll/program/text.h"
 #include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/synthetic.h"

@@ -18,7 +18,7 @@ using Rule = Cut::Rule;
 // Elements of the largest operand of a piece: some fit the second cache; enough for all threads; for a library.
 constexpr int64_t kSmallPiece = 1 << 14;
 constexpr int64_t kSharedPiece = 1 << 18;
-constexpr int64_t kLargePiece = 1 << 20;
+constexpr int64_t kLargePiece = 1 << 18;
 
 bool contains(const std::vector<int>& list, size_t place) {
   return std::find(list.begin(), list.end(), static_cast<int>(place)) != list.end();
