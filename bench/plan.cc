@@ -85,7 +85,7 @@ Subject subject_of(const Case& wanted, bool measured) {
   Subject subject;
   subject.lowered = prepare(wanted);
   plan::CostTable table;
-  if (measured) plan::measure_costs(subject.lowered, machine_budget(), table);
+  if (measured) plan::measure_costs(subject.lowered, {.budget = machine_budget(), .time_limit_s = 1e9}, table);
   subject.seconds = plan::costs_of(subject.lowered, table).seconds;
   subject.graph = plan::make_step_graph(subject.lowered, subject.seconds);
   plan::Scheduler scheduler(subject.graph);

@@ -115,24 +115,17 @@ std::vector<StepRecord> train_fitted(const TrainOptions& options, const ModelFor
   return run_steps(trainer, options.steps, note);
 }
 
-nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget, int64_t unplanned_bytes) {
+nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
   nlohmann::ordered_json json = {{"budget_bytes", budget.bytes},
                                  {"budget_source", budget.source},
-                                 {"unplanned_bytes", unplanned_bytes},
+                                 {"unplanned_bytes", fit.plan.unplanned_bytes},
                                  {"overhead_bytes", fit.overhead_bytes},
                                  {"margin_bytes", fit.margin_bytes},
                                  {"arena_bytes", fit.plan.arena_bytes},
                                  {"predicted_peak_bytes", fit.plan.arena_bytes + fit.overhead_bytes},
                                  {"predicted_step_s", fit.plan.predicted_s},
                                  {"parts", fit.plan.sizes}};
-  json["measures"] = nlohmann::ordered_json::array();
-  for (const plan::Measure& measure : fit.plan.programs.front().plan.measures) {
-    json["measures"].push_back({{"kind", measure.kind},
-                                {"what", measure.what},
-                                {"times", measure.times},
-                                {"saved_bytes", measure.saved_bytes},
-                                {"cost_s", measure.cost_s}});
-  }
+  json["measures"] = measures_json(fit.plan.measures());
   return json;
 }
 
@@ -144,20 +137,19 @@ void print_measured(const train::Fit& fit) {
 
 int run_within(const TrainOptions& options) {
   const Budget budget = read_budget(options.budget);
-  const ModelForms model(options.step, options.budget);
-  const int64_t unplanned = plan::plan_memory(model.forms().whole()).placement.arena_bytes;
+  const ModelForms model(options.step, options.budget.form);
   auto fitted = fit_within(model, options.budget, budget);
   if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) {
     fmt::print(stderr, "plimsoll: {}\n", refusal_text(options.step, budget, *no_fit, model.why_whole()));
     return kFinding;
   }
   auto& fit = std::get<train::Fit>(fitted);
-  if (!options.step.json) print_plan(fit, budget, unplanned);
+  if (!options.step.json) print_plan(fit, budget, costs_text(fit.plan.costs()));
   const auto records = train_fitted(options, model, fit, budget);
   const int threads = fit.session->executor().threads();
   if (options.step.json) {
     nlohmann::ordered_json json = head_json(options, model.sizes(), threads);
-    json.update(plan_json(fit, budget, unplanned));
+    json.update(plan_json(fit, budget));
     print_json(std::move(json), records);
     return kDone;
   }
@@ -190,8 +182,9 @@ void add_train(CLI::App& app, int& status) {
   add_optimizer_option(*verb, options->step);
   verb->add_option("--precision", options->step.precision, "f32 bf16 f16")->capture_default_str();
   verb->add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
-  verb->add_option("--allow", options->budget.allow, "Measures that change the numbers: batch-norm-parts");
+  verb->add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
   verb->add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
+  verb->add_flag("!--no-measure", options->budget.form.measure, "Do not time kernels before the step is planned");
   verb->add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   verb->add_option("--steps", options->steps, "Steps to run")->capture_default_str();
   verb->add_option("--rate", options->rate, "Learning rate")->capture_default_str();

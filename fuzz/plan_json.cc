@@ -1,12 +1,12 @@
 // Plans from strangers: read, or an InputError; what reads is judged by the oracle and never runs unchecked.
-#include "plimsoll/plan/plan_json.h"
-
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/plan/oracle.h"
+#include "plimsoll/plan/step_oracle.h"
+#include "plimsoll/plan/step_plan_json.h"
 #include "plimsoll/program/text.h"
 
 namespace {
@@ -18,11 +18,28 @@ const plimsoll::kernels::Lowered& lowered() {
   return made;
 }
 
+// A step whose forms are all this program: what is asked is whether any text makes the readers stumble.
+plimsoll::plan::StepForms forms() {
+  return {2, lowered, [](int64_t) { return lowered(); }, lowered};
+}
+
+void read_step(std::string_view text) {
+  using namespace plimsoll;
+  const plan::StepPlan read = plan::read_step_plan(text, "fuzz", forms());
+  if (plan::find_fault(read, 2)) return;
+  const std::string written = plan::write_step_plan(read, {});
+  if (plan::write_step_plan(plan::read_step_plan(written, "back", forms()), {}) != written) abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace plimsoll;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    read_step(text);
+  } catch (const InputError&) {
+  }
   try {
     plan::read_setting(text, "fuzz");
     const plan::Plan read = plan::read_plan(text, "fuzz", lowered().program);

@@ -1,6 +1,7 @@
 // What ops cost in time: measured on this machine where that was done (cost_cache.h), and where not by a roofline.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "plimsoll/kernels/prepare.h"
@@ -14,7 +15,9 @@ struct Roofline {
   double op_s = 2e-6;         // to start an op
 };
 
-// Seconds of each op: the longer of computing and moving bytes. Nothing for ops that do no work.
+// The longer of computing and moving bytes.
+double roofline_seconds(int64_t flops, int64_t bytes, int threads, const Roofline& machine = {});
+// Of each op. Nothing for ops that do no work.
 std::vector<double> roofline_seconds(const kernels::Lowered& lowered, const Roofline& machine = {});
 
 }  // namespace plimsoll::plan

@@ -9,8 +9,16 @@
 
 namespace plimsoll::plan {
 
-// Seconds by cost_key.
-using CostTable = std::map<std::string, double>;
+struct MeasuredOp {
+  double seconds = 0;
+  int64_t flops = 0;  // as kernels::LoweredOp has them
+  int64_t bytes = 0;
+
+  bool operator==(const MeasuredOp&) const = default;
+};
+
+// By cost_key.
+using CostTable = std::map<std::string, MeasuredOp>;
 
 // What the time of an op depends on: the op, its attributes, how its operands lie, which results are made, threads.
 std::string cost_key(const kernels::Lowered& lowered, int32_t op);
@@ -18,7 +26,8 @@ std::string cost_key(const kernels::Lowered& lowered, int32_t op);
 struct Costs {
   std::vector<double> seconds;  // of each op of the program
   double measured_s = 0;        // of ops in the table
-  double estimated_s = 0;       // of the others, by roofline
+  double scaled_s = 0;     // of ops that the table has in another size: by roofline, and how far off that was there
+  double estimated_s = 0;  // of the others, by roofline
 };
 
 Costs costs_of(const kernels::Lowered& lowered, const CostTable& table);

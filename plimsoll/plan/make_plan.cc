@@ -236,6 +236,8 @@ class Planner {
     refusal.budget_bytes = options_.budget_bytes;
     refusal.smallest_bytes = smallest.arena_bytes;
     refusal.smallest_s = smallest.predicted_s;
+    refusal.unplanned_bytes = unplanned_.bytes;
+    refusal.unplanned_s = unplanned_.seconds;
     refusal.bound_bytes = bound.bytes;
     refusal.cut_short = search_.is_out_of_time();
     refusal.resident_bytes = graph_.resident_bytes;

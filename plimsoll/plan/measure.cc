@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <ctime>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/arena.h"
@@ -17,7 +19,26 @@ using program::Op;
 using program::Value;
 
 constexpr int64_t kMostPageBytes = 2 * kMiB;
-constexpr int kRuns = 3;  // after one that warms up; the median counts
+constexpr size_t kRuns = 3;          // after one that warms up; the fastest counts: others may use the machine
+constexpr double kLongEnough = 0.1;  // seconds of runs after which one more tells nothing new
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+// On one thread processor time is as good, and does not count what else runs on the machine.
+double seconds_of(const kernels::Task& task, int threads) {
+  const auto start = Clock::now();
+  const double processor_start = processor_seconds();
+  task();
+  return threads == 1 ? processor_seconds() - processor_start : seconds_since(start);
+}
 
 // The storages of one op side by side.
 class Bench {
@@ -38,15 +59,14 @@ class Bench {
   double seconds(std::byte* memory) const {
     std::memset(memory, 0, static_cast<size_t>(bytes_));
     const kernels::Task task = kernel_->bind(memory_at(memory));
-    task();
-    std::vector<double> runs;
-    for (int i = 0; i < kRuns; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      task();
-      runs.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    double sum = seconds_of(task, lowered_.threads);
+    double fastest = HUGE_VAL;
+    for (size_t i = 0; i == 0 || (i < kRuns && sum < kLongEnough); ++i) {
+      const double run = seconds_of(task, lowered_.threads);
+      fastest = std::min(fastest, run);
+      sum += run;
     }
-    std::sort(runs.begin(), runs.end());
-    return runs[kRuns / 2];
+    return fastest;
   }
 
  private:
@@ -78,29 +98,56 @@ class Bench {
   int64_t scratch_at_ = 0;
 };
 
+// A kind of op that is not in the table yet.
+struct Wanted {
+  const Lowered* lowered = nullptr;
+  int32_t op = 0;
+  std::string key = {};
+  double seconds = 0;  // in a step, as they are estimated
+};
+
+std::vector<Wanted> find_wanted(std::span<const Lowered* const> programs, const MeasureOptions& options,
+                                const CostTable& table) {
+  std::map<std::string, Wanted> wanted;
+  for (const Lowered* lowered : programs) {
+    const std::vector<double> seconds = costs_of(*lowered, table).seconds;
+    for (size_t i = 0; i < lowered->ops.size(); ++i) {
+      const auto op = static_cast<int32_t>(i);
+      if (!lowered->ops[i].kernel.bind) continue;
+      const std::string key = cost_key(*lowered, op);
+      if (table.contains(key)) continue;
+      if (align_up(Bench(*lowered, op).bytes(), kMostPageBytes) > options.budget.bytes) continue;
+      Wanted& one = wanted.try_emplace(key, Wanted{lowered, op, key}).first->second;
+      one.seconds += seconds[i];
+    }
+  }
+  std::vector<Wanted> list;
+  for (auto& [key, one] : wanted) list.push_back(std::move(one));
+  std::stable_sort(list.begin(), list.end(), [](const Wanted& a, const Wanted& b) { return a.seconds > b.seconds; });
+  return list;
+}
+
 }  // namespace
 
-void measure_costs(const Lowered& lowered, const Budget& budget, CostTable& table,
-                   const std::function<void(size_t, size_t)>& told) {
-  std::map<std::string, int32_t> wanted;
-  int64_t most = 0;
-  for (size_t op = 0; op < lowered.ops.size(); ++op) {
-    if (!lowered.ops[op].kernel.bind) continue;
-    const auto place = static_cast<int32_t>(op);
-    std::string key = cost_key(lowered, place);
-    const int64_t bytes = Bench(lowered, place).bytes();
-    if (align_up(bytes, kMostPageBytes) > budget.bytes || table.contains(key)) continue;
-    wanted.emplace(std::move(key), place);
-    most = std::max(most, bytes);
-  }
+void measure_costs(std::span<const Lowered* const> programs, const MeasureOptions& options, CostTable& table) {
+  const auto start = Clock::now();
+  const std::vector<Wanted> wanted = find_wanted(programs, options, table);
   if (wanted.empty()) return;
+  int64_t most = 0;
+  for (const Wanted& one : wanted) most = std::max(most, Bench(*one.lowered, one.op).bytes());
   FilePages pages = FilePages::host(host_page_bytes(most));
-  Arena arena(pages, most, budget);
-  size_t done = 0;
-  for (const auto& [key, op] : wanted) {
-    table[key] = Bench(lowered, op).seconds(arena.data());
-    if (told) told(++done, wanted.size());
+  Arena arena(pages, most, options.budget);
+  for (size_t i = 0; i < wanted.size() && seconds_since(start) < options.time_limit_s; ++i) {
+    const Wanted& one = wanted[i];
+    const kernels::LoweredOp& op = one.lowered->ops[static_cast<size_t>(one.op)];
+    table[one.key] = {Bench(*one.lowered, one.op).seconds(arena.data()), op.flops, op.bytes};
+    if (options.told) options.told(i + 1, wanted.size());
   }
+}
+
+void measure_costs(const Lowered& lowered, const MeasureOptions& options, CostTable& table) {
+  const Lowered* const one[] = {&lowered};
+  measure_costs(one, options, table);
 }
 
 }  // namespace plimsoll::plan

@@ -2,16 +2,22 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "plimsoll/base/budget.h"
 #include "plimsoll/plan/cost_cache.h"
 
 namespace plimsoll::plan {
 
-// Adds the time of every kind of op of the program that the table does not have: each alone, on zeros, in memory that
-// holds one op at a time. Ops that do not fit in the budget are left to the roofline. `told` is called with how many
-// of how many kinds are done.
-void measure_costs(const kernels::Lowered& lowered, const Budget& budget, CostTable& table,
-                   const std::function<void(size_t done, size_t all)>& told = nullptr);
+struct MeasureOptions {
+  Budget budget;            // ops that do not fit in it are left to estimates
+  double time_limit_s = 3;  // those that are thought to take the most of a step come first
+  std::function<void(size_t done, size_t all)> told = nullptr;  // in kinds of op
+};
+
+// Adds the time of every kind of op of the programs that the table does not have: each alone, on zeros, in memory that
+// holds one op at a time.
+void measure_costs(std::span<const kernels::Lowered* const> programs, const MeasureOptions& options, CostTable& table);
+void measure_costs(const kernels::Lowered& lowered, const MeasureOptions& options, CostTable& table);
 
 }  // namespace plimsoll::plan

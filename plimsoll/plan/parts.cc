@@ -1,19 +1,24 @@
 #include "plimsoll/plan/parts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <numeric>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/plan/cost.h"
 
 namespace plimsoll::plan {
 namespace {
 
 using kernels::Lowered;
 
-constexpr int kShare = 3;            // each of a few ways is searched with a third of the effort
-constexpr double kWorthATry = 0.98;  // a way whose time can at best be above this share of the best one's is not tried
+constexpr int kShare = 3;             // each of a few ways is searched with a third of the effort
+constexpr double kShareOfTime = 0.6;  // of what is left, for each
+constexpr double kWorthATry = 0.98;   // a way whose time can at best be above this share of the best one's is not tried
+
+double sum_of(const std::vector<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 class PartsSearch {
  public:
@@ -28,7 +33,12 @@ class PartsSearch {
   }
 
  private:
-  using Made = std::optional<PlannedProgram>;
+  using Made = std::variant<PlannedProgram, Refusal>;
+
+  double time_left_s() const {
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
+    return std::max(0.0, options_.time_limit_s - since.count());
+  }
 
   bool can_cut() const { return forms_.part && forms_.batch > 1; }
 
@@ -37,44 +47,64 @@ class PartsSearch {
     options.recompute = recompute && options_.recompute;
     options.find_smallest = false;
     options.work_limit /= kShare;
-    options.time_limit_s /= kShare;
-    const std::vector<double> seconds = seconds_of(lowered);
-    options.op_seconds = seconds;
+    options.time_limit_s = kShareOfTime * time_left_s();
+    Costs costs = costs_of_ops(lowered);
+    options.op_seconds = costs.seconds;
     auto made = make_plan(lowered, options);
-    if (auto* plan = std::get_if<Plan>(&made)) return PlannedProgram{std::move(lowered), std::move(*plan)};
-    return std::nullopt;
+    if (auto* plan = std::get_if<Plan>(&made)) {
+      return PlannedProgram{std::move(lowered), std::move(*plan), std::move(costs)};
+    }
+    return std::get<Refusal>(std::move(made));
   }
 
   // Of the whole batch and of one sample at a time, which needs room for sums of gradients.
   Refusal closest_refusal() {
-    std::vector<Lowered> smallest;
-    smallest.push_back(forms_.whole());
-    if (can_cut()) smallest.push_back(forms_.part(1));
-    std::optional<Refusal> closest;
-    for (const Lowered& lowered : smallest) {
-      auto made = make_plan(lowered, options_);
-      auto* refusal = std::get_if<Refusal>(&made);
-      if (refusal == nullptr) continue;
-      if (!closest || refusal->smallest_bytes < closest->smallest_bytes) closest = std::move(*refusal);
-    }
-    return closest.value_or(Refusal());
+    Refusal closest = refusal_of(forms_.whole());
+    if (!can_cut()) return closest;
+    Refusal part = refusal_of(forms_.part(1));
+    const Lowered update = forms_.update();
+    part.smallest_bytes = std::max(part.smallest_bytes, plan_memory(update).placement.arena_bytes);
+    part.smallest_s = static_cast<double>(forms_.batch) * part.smallest_s + sum_of(costs_of_ops(update).seconds);
+    part.unplanned_bytes = closest.unplanned_bytes;
+    part.unplanned_s = closest.unplanned_s;
+    return part.smallest_bytes < closest.smallest_bytes ? part : closest;
   }
 
-  std::vector<double> seconds_of(const Lowered& lowered) const {
-    return forms_.costs ? forms_.costs(lowered) : std::vector<double>();
+  Refusal refusal_of(const Lowered& lowered) const {
+    PlanOptions options = options_;
+    const Costs costs = costs_of_ops(lowered);
+    options.op_seconds = costs.seconds;
+    auto made = make_plan(lowered, options);
+    if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
+    Refusal fits;  // alone, but not with the other programs of its step
+    fits.budget_bytes = options_.budget_bytes;
+    fits.smallest_bytes = std::get<Plan>(made).arena_bytes;
+    return fits;
+  }
+
+  Costs costs_of_ops(const Lowered& lowered) const {
+    return forms_.costs ? forms_.costs(lowered) : costs_of(lowered, {});
   }
 
   void try_whole() {
-    if (Made whole = make(forms_.whole(), true)) {
-      StepPlan step{{forms_.batch}, {}, whole->plan.arena_bytes, whole->plan.predicted_s};
-      step.programs.push_back(std::move(*whole));
-      offer(std::move(step));
+    Made whole = make(forms_.whole(), true);
+    if (const auto* refusal = std::get_if<Refusal>(&whole)) {
+      unplanned_bytes_ = refusal->unplanned_bytes;
+      unplanned_s_ = refusal->unplanned_s;
+      return;
     }
+    const Plan& plan = std::get<PlannedProgram>(whole).plan;
+    unplanned_bytes_ = plan.unplanned_bytes;
+    unplanned_s_ = plan.unplanned_s;
+    StepPlan step{.sizes = {forms_.batch}};
+    step.programs.push_back(std::get<PlannedProgram>(std::move(whole)));
+    offer(std::move(step));
   }
 
   void try_parts() {
-    update_ = make(forms_.update(), false);
-    if (!update_) return;  // it holds the least that any part does
+    Made update = make(forms_.update(), false);
+    if (std::holds_alternative<Refusal>(update)) return;  // it holds the least that any part does
+    update_ = std::get<PlannedProgram>(std::move(update));
     const int64_t plain = largest_without_measures();
     if (plain > 0) try_size(plain, false);
     for (int64_t size = std::max<int64_t>(1, 2 * plain); size < forms_.batch; size *= 2) {
@@ -113,46 +143,60 @@ class PartsSearch {
 
   // Were nothing computed twice.
   double time_at_best(int64_t size) {
-    const Lowered lowered = forms_.part(size);
-    std::vector<double> seconds = seconds_of(lowered);
-    if (seconds.empty()) seconds = roofline_seconds(lowered);
+    const std::vector<double> seconds = costs_of_ops(forms_.part(size)).seconds;
     const auto parts = static_cast<double>(part_sizes(forms_.batch, size).size());
-    return parts * std::accumulate(seconds.begin(), seconds.end(), 0.0) + update_->plan.predicted_s;
+    return parts * sum_of(seconds) + update_.plan.predicted_s;
   }
 
   // Whether it fits.
   bool try_size(int64_t most, bool recompute) {
-    StepPlan step{part_sizes(forms_.batch, most), {}, 0, 0};
-    Made part = make(forms_.part(step.sizes.front()), recompute);
-    if (!part) return false;
-    const auto count = static_cast<double>(step.sizes.size());
-    step.predicted_s = count * part->plan.predicted_s + update_->plan.predicted_s;
-    step.programs.push_back(std::move(*part));
-    if (step.sizes.back() != step.sizes.front()) {
-      Made last = make(forms_.part(step.sizes.back()), recompute);
-      if (!last) return false;
-      step.predicted_s += last->plan.predicted_s - step.programs.front().plan.predicted_s;
-      step.programs.push_back(std::move(*last));
+    StepPlan step{.sizes = part_sizes(forms_.batch, most)};
+    std::vector<int64_t> different = {step.sizes.front()};
+    if (step.sizes.back() != step.sizes.front()) different.push_back(step.sizes.back());
+    for (const int64_t size : different) {
+      Made part = make(forms_.part(size), recompute);
+      if (std::holds_alternative<Refusal>(part)) return false;
+      step.programs.push_back(std::get<PlannedProgram>(std::move(part)));
     }
-    step.programs.push_back(*update_);
-    for (PlannedProgram& program : step.programs) {
-      program.plan.parts = step.sizes;
-      step.arena_bytes = std::max(step.arena_bytes, program.plan.arena_bytes);
-    }
+    step.programs.push_back(update_);
+    for (PlannedProgram& program : step.programs) program.plan.parts = step.sizes;
     offer(std::move(step));
     return true;
   }
 
   void offer(StepPlan step) {
+    step.budget_bytes = options_.budget_bytes;
+    step.unplanned_bytes = unplanned_bytes_;
+    step.unplanned_s = unplanned_s_;
+    for (size_t i = 0; i < step.programs.size(); ++i) {
+      const Plan& plan = step.programs[i].plan;
+      step.arena_bytes = std::max(step.arena_bytes, plan.arena_bytes);
+      step.predicted_s += static_cast<double>(step.runs(i)) * plan.predicted_s;
+    }
     if (!best_ || step.predicted_s < best_->predicted_s) best_ = std::move(step);
   }
 
   const StepForms& forms_;
   PlanOptions options_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<StepPlan> best_;
-  Made update_;
+  PlannedProgram update_;
+  int64_t unplanned_bytes_ = 0;  // of the whole batch
+  double unplanned_s_ = 0;
   std::map<int64_t, int64_t> arenas_;
 };
+
+// What taking the batch in parts saves, were nothing computed again, and what it costs.
+Measure cut_of(const StepPlan& step) {
+  Measure cut{"parts", fmt::format("{} parts of {}", step.sizes.size(), step.sizes.front()), 1, 0, -step.unplanned_s};
+  int64_t largest = 0;
+  for (size_t i = 0; i < step.programs.size(); ++i) {
+    largest = std::max(largest, step.programs[i].plan.unplanned_bytes);
+    cut.cost_s += static_cast<double>(step.runs(i)) * step.programs[i].plan.unplanned_s;
+  }
+  cut.saved_bytes = step.unplanned_bytes - largest;
+  return cut;
+}
 
 }  // namespace
 
@@ -165,7 +209,50 @@ std::vector<int64_t> part_sizes(int64_t batch, int64_t most) {
   return sizes;
 }
 
+int64_t StepPlan::runs(size_t program) const {
+  if (program > 0) return 1;
+  return static_cast<int64_t>(sizes.size()) - (programs.size() == 3 ? 1 : 0);
+}
+
+double StepPlan::bound_s() const {
+  double seconds = 0;
+  for (size_t i = 0; i < programs.size(); ++i) seconds += static_cast<double>(runs(i)) * programs[i].plan.bound_s;
+  return seconds;
+}
+
+bool StepPlan::is_cut_short() const {
+  return std::any_of(programs.begin(), programs.end(),
+                     [](const PlannedProgram& program) { return program.plan.cut_short; });
+}
+
+Costs StepPlan::costs() const {
+  Costs sum;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const auto times = static_cast<double>(runs(i));
+    sum.measured_s += times * programs[i].costs.measured_s;
+    sum.scaled_s += times * programs[i].costs.scaled_s;
+    sum.estimated_s += times * programs[i].costs.estimated_s;
+  }
+  return sum;
+}
+
+std::vector<Measure> StepPlan::measures() const {
+  std::vector<Measure> list;
+  if (in_parts()) list.push_back(cut_of(*this));
+  for (size_t i = 0; i < programs.size(); ++i) {
+    for (Measure measure : programs[i].plan.measures) {
+      measure.times *= static_cast<int>(runs(i));
+      measure.cost_s *= static_cast<double>(runs(i));
+      list.push_back(std::move(measure));
+    }
+  }
+  return list;
+}
+
 std::variant<StepPlan, Refusal> plan_step(const StepForms& forms, const PlanOptions& options) {
+  auto made = PartsSearch(forms, options).run();
+  const auto* step = std::get_if<StepPlan>(&made);
+  if (step == nullptr || !forms.learn || !forms.learn(*step)) return made;
   return PartsSearch(forms, options).run();
 }
 

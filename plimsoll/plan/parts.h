@@ -9,9 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "plimsoll/plan/cost_cache.h"
 #include "plimsoll/plan/plan.h"
 
 namespace plimsoll::plan {
+
+struct StepPlan;
 
 // A step in its forms (program/split_step.h), prepared.
 struct StepForms {
@@ -20,30 +23,45 @@ struct StepForms {
   // Nothing in these two: the batch cannot be taken in parts.
   std::function<kernels::Lowered(int64_t samples)> part = {};
   std::function<kernels::Lowered()> update = {};
-  // Seconds of each op of such a program. Nothing: by roofline.
-  std::function<std::vector<double>(const kernels::Lowered&)> costs = {};
+  // Of the ops of such a program. Nothing: by roofline.
+  std::function<Costs(const kernels::Lowered&)> costs = {};
+  // Shown the step that was chosen: may measure what it runs. Whether `costs` now says something else; the step is then
+  // planned once more.
+  std::function<bool(const StepPlan&)> learn = {};
 };
 
 struct PlannedProgram {
   kernels::Lowered lowered;
   Plan plan;
+  Costs costs = {};  // of the program as it is
 };
 
 struct StepPlan {
-  std::vector<int64_t> sizes;  // samples of each part; one for the whole batch
+  static constexpr int kVersion = 1;  // of its form as a file
+
+  std::vector<int64_t> sizes = {};  // samples of each part; one for the whole batch
   // The whole step; or the part, the last part where its size differs, and the update.
-  std::vector<PlannedProgram> programs;
-  int64_t arena_bytes = 0;  // all of them take turns in it
+  std::vector<PlannedProgram> programs = {};
+  int64_t budget_bytes = 0;     // that it was made for
+  int64_t arena_bytes = 0;      // all programs take turns in it
+  int64_t unplanned_bytes = 0;  // the arena of the whole batch as it is
   double predicted_s = 0;
+  double unplanned_s = 0;
 
   bool in_parts() const { return programs.size() > 1; }
+  int64_t runs(size_t program) const;  // of a program in one step
+  double bound_s() const;              // no plan with these parts is faster
+  bool is_cut_short() const;
+  Costs costs() const;  // of the programs as they are, in sums
+  // The cut into parts, where there is one, and what the programs do; times and costs are of a whole step.
+  std::vector<Measure> measures() const;
 };
 
 // So many samples in as few parts of at most `most` as will do, all of one size but the last, which may be smaller.
 std::vector<int64_t> part_sizes(int64_t batch, int64_t most);
 
 // `op_seconds` of the options stay empty: there are several programs. The Refusal is that of the form that comes
-// closest.
+// closest; its unplanned figures are of the whole batch.
 std::variant<StepPlan, Refusal> plan_step(const StepForms& forms, const PlanOptions& options);
 
 }  // namespace plimsoll::plan

@@ -109,6 +109,8 @@ struct Refusal {
   int64_t resident_bytes = 0;      // what comes in, of it
   std::vector<Held> binding = {};  // what else it needs at once, the largest first
   double smallest_s = 0;           // predicted time of the plan at `smallest_bytes`
+  int64_t unplanned_bytes = 0;     // the program as it is
+  double unplanned_s = 0;
 
   bool cut_short = false;  // the search ended by the clock: there may be smaller ones
 

@@ -1,11 +1,8 @@
 #include "plimsoll/plan/plan_json.h"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "plimsoll/base/error.h"
+#include "plimsoll/plan/json_node.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -15,103 +12,6 @@ using program::Program;
 using program::Value;
 
 constexpr std::string_view kVersionKey = "plimsoll_plan";
-
-// A part of a JSON text and the way to it, for errors that say where.
-class Node {
- public:
-  Node(const ordered_json& json, std::string path, std::string source)
-      : json_(&json), path_(std::move(path)), source_(std::move(source)) {}
-
-  [[noreturn]] void fail(std::string_view expected) const {
-    const std::string found = json_->is_structured() ? fmt::format("an {}", json_->type_name()) : quote(scalar());
-    throw InputError({.source = source_}, fmt::format("{} is {}, expected {}", path_, found, expected));
-  }
-
-  Node operator[](const char* key) const {
-    if (!json_->is_object()) fail("an object");
-    const auto found = json_->find(key);
-    if (found == json_->end()) {
-      throw InputError({.source = source_}, fmt::format("{} has no \"{}\"", path_, key));
-    }
-    return {*found, fmt::format("{}.{}", path_, key), source_};
-  }
-
-  // Rejects keys that mean nothing: a typing error would else be a silent change of the plan.
-  void allow_only(std::initializer_list<std::string_view> keys) const {
-    for (const auto& item : json_->items()) {
-      if (std::find(keys.begin(), keys.end(), item.key()) != keys.end()) continue;
-      throw InputError({.source = source_},
-                       fmt::format("{} has {}, which is no key of a plan", path_, quote(item.key())));
-    }
-  }
-
-  int64_t integer() const {
-    const bool fits = json_->is_number_unsigned() ? json_->get<uint64_t>() <= INT64_MAX : json_->is_number_integer();
-    if (!fits || json_->get<int64_t>() < 0) fail("a whole number, not negative");
-    return json_->get<int64_t>();
-  }
-  double real() const {
-    if (!json_->is_number()) fail("a number");
-    return json_->get<double>();
-  }
-  bool flag() const {
-    if (!json_->is_boolean()) fail("true or false");
-    return json_->get<bool>();
-  }
-  const std::string& text() const {
-    if (!json_->is_string()) fail("a text");
-    return json_->get_ref<const std::string&>();
-  }
-
-  template <class Visit>
-  void for_each(const Visit& visit) const {
-    if (!json_->is_array()) fail("a list");
-    for (size_t i = 0; i < json_->size(); ++i) visit(Node{(*json_)[i], fmt::format("{}[{}]", path_, i), source_});
-  }
-  template <class Visit>
-  void for_each_pair(const Visit& visit) const {
-    if (!json_->is_object()) fail("an object");
-    for (const auto& item : json_->items()) visit(item.key(), Node{item.value(), path_ + "." + item.key(), source_});
-  }
-
- private:
-  std::string scalar() const { return json_->dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
-
-  const ordered_json* json_;
-  std::string path_;
-  std::string source_;
-};
-
-// The whole text, its version checked.
-class Document {
- public:
-  Document(std::string_view text, std::string_view source) : source_(source) {
-    try {
-      json_ = ordered_json::parse(text);
-    } catch (const ordered_json::exception& error) {
-      throw InputError({.source = source_}, fmt::format("not JSON: {}", error.what()));
-    }
-    const Node whole = root();
-    whole.allow_only({kVersionKey, "setting", "program", "budget_bytes", "arena_bytes", "unplanned_bytes",
-                      "predicted_s", "unplanned_s", "bound_s", "cut_short", "parts", "resident_at_bytes", "steps",
-                      "measures"});
-    if (whole[kVersionKey.data()].integer() != Plan::kVersion) whole[kVersionKey.data()].fail("version 1");
-  }
-
-  Node root() const { return {json_, "plan", source_}; }
-
- private:
-  std::string source_;
-  ordered_json json_;
-};
-
-ordered_json write(const Setting& setting) {
-  return {{"model", setting.model},
-          {"mode", setting.mode},
-          {"optimizer", setting.optimizer},
-          {"precision", setting.precision},
-          {"sizes", setting.sizes}};
-}
 
 ordered_json write(const Fingerprint& program) {
   return {{"text_hash", program.text_hash},
@@ -141,13 +41,13 @@ ordered_json write(const Measure& measure) {
           {"cost_s", measure.cost_s}};
 }
 
-Fingerprint read_fingerprint(const Node& node) {
+Fingerprint read_fingerprint(const JsonNode& node) {
   node.allow_only({"text_hash", "scratch_hash", "ops", "values", "threads"});
   return {node["text_hash"].text(), node["scratch_hash"].text(), node["ops"].integer(), node["values"].integer(),
           static_cast<int>(std::min<int64_t>(node["threads"].integer(), INT32_MAX))};
 }
 
-Measure read_measure(const Node& node) {
+Measure read_measure(const JsonNode& node) {
   node.allow_only({"kind", "what", "times", "saved_bytes", "cost_s"});
   return {node["kind"].text(), node["what"].text(),
           static_cast<int>(std::min<int64_t>(node["times"].integer(), INT32_MAX)), node["saved_bytes"].integer(),
@@ -160,7 +60,9 @@ class Reader {
     for (size_t i = 0; i < program.values.size(); ++i) places_[program.values[i].name] = {static_cast<int32_t>(i)};
   }
 
-  Plan read(const Node& root) const {
+  Plan read(const JsonNode& root) const {
+    root.allow_only({kVersionKey, "setting", "program", "budget_bytes", "arena_bytes", "unplanned_bytes", "predicted_s",
+                     "unplanned_s", "bound_s", "cut_short", "parts", "resident_at_bytes", "steps", "measures"});
     Plan plan;
     plan.program = read_fingerprint(root["program"]);
     plan.budget_bytes = root["budget_bytes"].integer();
@@ -170,17 +72,17 @@ class Reader {
     plan.unplanned_s = root["unplanned_s"].real();
     plan.bound_s = root["bound_s"].real();
     plan.cut_short = root["cut_short"].flag();
-    root["parts"].for_each([&](const Node& part) { plan.parts.push_back(part.integer()); });
+    root["parts"].for_each([&](const JsonNode& part) { plan.parts.push_back(part.integer()); });
     plan.resident = read_placed(root["resident_at_bytes"]);
-    root["steps"].for_each([&](const Node& step) { plan.steps.push_back(read_step(step)); });
-    root["measures"].for_each([&](const Node& measure) { plan.measures.push_back(read_measure(measure)); });
+    root["steps"].for_each([&](const JsonNode& step) { plan.steps.push_back(read_step(step)); });
+    root["measures"].for_each([&](const JsonNode& measure) { plan.measures.push_back(read_measure(measure)); });
     return plan;
   }
 
  private:
-  std::vector<Placed> read_placed(const Node& node) const {
+  std::vector<Placed> read_placed(const JsonNode& node) const {
     std::vector<Placed> placed;
-    node.for_each_pair([&](const std::string& value, const Node& offset) {
+    node.for_each_pair([&](const std::string& value, const JsonNode& offset) {
       const auto found = places_.find(value);
       if (found == places_.end()) offset.fail("the name of a value of this program before it");
       placed.push_back({found->second, offset.integer()});
@@ -188,11 +90,11 @@ class Reader {
     return placed;
   }
 
-  Step read_step(const Node& node) const {
+  Step read_step(const JsonNode& node) const {
     node.allow_only({"run", "recompute", "writes_at_bytes", "scratch_at_bytes"});
     Step step;
     bool known = false;
-    node.for_each_pair([&](const std::string& key, const Node& value) {
+    node.for_each_pair([&](const std::string& key, const JsonNode& value) {
       if (key != "run" && key != "recompute") return;
       if (known) node.fail("either run or recompute");
       known = true;
@@ -217,38 +119,54 @@ ordered_json list_of(const List& list, const Write& write_one) {
 
 }  // namespace
 
+ordered_json to_json(const Setting& setting) {
+  return {{"model", setting.model},         {"mode", setting.mode},   {"optimizer", setting.optimizer},
+          {"precision", setting.precision}, {"sizes", setting.sizes}, {"allow", setting.allow}};
+}
+
+Setting setting_from(const JsonNode& node) {
+  node.allow_only({"model", "mode", "optimizer", "precision", "sizes", "allow"});
+  Setting setting{
+      node["model"].text(), node["mode"].text(), node["optimizer"].text(), node["precision"].text(), {}, {}};
+  node["sizes"].for_each_pair(
+      [&](const std::string& symbol, const JsonNode& size) { setting.sizes[symbol] = size.integer(); });
+  node["allow"].for_each([&](const JsonNode& measure) { setting.allow.push_back(measure.text()); });
+  return setting;
+}
+
+ordered_json to_json(const Plan& plan, const Program& program) {
+  return {{"program", write(plan.program)},
+          {"budget_bytes", plan.budget_bytes},
+          {"arena_bytes", plan.arena_bytes},
+          {"unplanned_bytes", plan.unplanned_bytes},
+          {"predicted_s", plan.predicted_s},
+          {"unplanned_s", plan.unplanned_s},
+          {"bound_s", plan.bound_s},
+          {"cut_short", plan.cut_short},
+          {"parts", plan.parts},
+          {"resident_at_bytes", write(plan.resident, program)},
+          {"steps", list_of(plan.steps, [&](const Step& step) { return write(step, program); })},
+          {"measures", list_of(plan.measures, [](const Measure& measure) { return write(measure); })}};
+}
+
+Plan plan_from(const JsonNode& node, const Program& program) { return Reader(program).read(node); }
+
 std::string write_plan(const Plan& plan, const Setting& setting, const Program& program) {
-  const ordered_json json = {
-      {std::string(kVersionKey), Plan::kVersion},
-      {"setting", write(setting)},
-      {"program", write(plan.program)},
-      {"budget_bytes", plan.budget_bytes},
-      {"arena_bytes", plan.arena_bytes},
-      {"unplanned_bytes", plan.unplanned_bytes},
-      {"predicted_s", plan.predicted_s},
-      {"unplanned_s", plan.unplanned_s},
-      {"bound_s", plan.bound_s},
-      {"cut_short", plan.cut_short},
-      {"parts", plan.parts},
-      {"resident_at_bytes", write(plan.resident, program)},
-      {"steps", list_of(plan.steps, [&](const Step& step) { return write(step, program); })},
-      {"measures", list_of(plan.measures, [](const Measure& measure) { return write(measure); })}};
+  ordered_json json = {{std::string(kVersionKey), Plan::kVersion}, {"setting", to_json(setting)}};
+  json.update(to_json(plan, program));
   return json.dump(1) + "\n";
 }
 
 Setting read_setting(std::string_view text, std::string_view source) {
-  const Document document(text, source);
-  const Node node = document.root()["setting"];
-  node.allow_only({"model", "mode", "optimizer", "precision", "sizes"});
-  Setting setting{node["model"].text(), node["mode"].text(), node["optimizer"].text(), node["precision"].text(), {}};
-  node["sizes"].for_each_pair(
-      [&](const std::string& symbol, const Node& size) { setting.sizes[symbol] = size.integer(); });
-  return setting;
+  const ordered_json json = parse_json(text, source);
+  return setting_from(JsonNode(json, "plan", std::string(source))["setting"]);
 }
 
 Plan read_plan(std::string_view text, std::string_view source, const Program& program) {
-  const Document document(text, source);
-  return Reader(program).read(document.root());
+  const ordered_json json = parse_json(text, source);
+  const JsonNode root(json, "plan", std::string(source));
+  root[kVersionKey.data()].require_version(Plan::kVersion);
+  return plan_from(root, program);
 }
 
 }  // namespace plimsoll::plan

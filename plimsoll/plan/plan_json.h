@@ -1,9 +1,12 @@
-// Plans as files: JSON, version 1, described in docs/planning.md.
+// The plan of one program as JSON, version 1, described in docs/planning.md. Files of `plimsoll plan` hold one or more
+// of them: step_plan_json.h.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plimsoll/plan/plan.h"
 
@@ -16,6 +19,7 @@ struct Setting {
   std::string optimizer;  // of training
   std::string precision;
   program::Bindings sizes;
+  std::vector<std::string> allow = {};  // measures that change the numbers
 
   bool operator==(const Setting&) const = default;
 };
@@ -26,5 +30,12 @@ std::string write_plan(const Plan& plan, const Setting& setting, const program::
 // looked up in the program by their names; whether the plan holds is the oracle's question (oracle.h).
 Setting read_setting(std::string_view text, std::string_view source);
 Plan read_plan(std::string_view text, std::string_view source, const program::Program& program);
+
+// Parts of such texts, for files that hold more.
+class JsonNode;
+nlohmann::ordered_json to_json(const Setting& setting);
+nlohmann::ordered_json to_json(const Plan& plan, const program::Program& program);
+Setting setting_from(const JsonNode& node);
+Plan plan_from(const JsonNode& node, const program::Program& program);
 
 }  // namespace plimsoll::plan

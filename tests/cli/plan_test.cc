@@ -28,7 +28,7 @@ class CliPlan : public testing::Test {
 TEST_F(CliPlan, WritesAPlanThatHolds) {
   const std::string file = path("plan.json");
   const Outcome made =
-      plimsoll("plan gpt2-nano --batch 2 --seq 64 --optimizer sgd --budget 46200000 --json -o " + file);
+      plimsoll("plan gpt2-nano --batch 2 --seq 64 --optimizer sgd --no-parts --budget 46200000 --json -o " + file);
   ASSERT_EQ(made.status, 0) << made.output;
   const auto json = nlohmann::json::parse(made.output);
   EXPECT_LE(json["arena_bytes"], 46200000);
@@ -42,7 +42,23 @@ TEST_F(CliPlan, WritesAPlanThatHolds) {
   write(file, text.insert(place + 15, "9"));
   const Outcome altered = plimsoll("plan --check " + file);
   EXPECT_EQ(altered.status, 2);
-  EXPECT_NE(altered.output.find("the plan does not hold: the arena takes 9"), std::string::npos) << altered.output;
+  EXPECT_NE(altered.output.find("the plan does not hold: the step takes"), std::string::npos) << altered.output;
+}
+
+TEST_F(CliPlan, TakesTheBatchInPartsUnlessThatIsRuledOut) {
+  const std::string command = "plan lenet --batch 300 --optimizer sgd --budget 3MiB --json -o " + path("plan.json");
+  const Outcome made = plimsoll(command + " --no-recompute");
+  ASSERT_EQ(made.status, 0) << made.output;
+  const auto json = nlohmann::json::parse(made.output);
+  EXPECT_GT(json["parts"].size(), 1U);
+  EXPECT_EQ(json["measures"][0]["kind"], "parts");
+  const Outcome checked = plimsoll("plan --check " + path("plan.json"));
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  EXPECT_NE(checked.output.find("the batch in "), std::string::npos) << checked.output;
+  const Outcome refused = plimsoll(command + " --no-parts");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(nlohmann::json::parse(refused.output)["alternatives"][0]["how"].get<std::string>().substr(0, 8),
+            "--batch ");
 }
 
 TEST_F(CliPlan, RefusesWithTheSmallestBudget) {
@@ -54,7 +70,7 @@ TEST_F(CliPlan, RefusesWithTheSmallestBudget) {
   EXPECT_EQ(plimsoll(command + std::to_string(smallest)).status, 0);
   const Outcome below = plimsoll(command + std::to_string(smallest - 64));
   EXPECT_EQ(below.status, 1);
-  EXPECT_NE(below.output.find("| --batch "), std::string::npos) << below.output;
+  EXPECT_NE(below.output.find("fits with: --batch "), std::string::npos) << below.output;
 }
 
 TEST_F(CliPlan, KeepsPeaksInALock) {

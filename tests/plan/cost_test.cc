@@ -26,10 +26,43 @@ TEST(Costs, TellMeasuredFromEstimated) {
   const Costs by_roofline = costs_of(lowered, table);
   EXPECT_EQ(by_roofline.seconds, roofline_seconds(lowered));
   EXPECT_EQ(by_roofline.measured_s, 0);
-  measure_costs(lowered, machine_budget(), table);
+  measure_costs(lowered, {.budget = machine_budget(), .time_limit_s = 1e9}, table);
   const Costs measured = costs_of(lowered, table);
-  EXPECT_EQ(measured.estimated_s, 0);
+  EXPECT_EQ(measured.estimated_s + measured.scaled_s, 0);
   EXPECT_GT(measured.measured_s, 0);
+}
+
+TEST(Costs, ScaleWhatWasMeasuredInAnotherSize) {
+  const auto exp_of = [](int elements) {
+    return kernels::prepare(
+        program::parse_program(fmt::format("input %x: f32[{}]\n%y = exp(%x)\noutput %y\n", elements)), {.threads = 1});
+  };
+  const Lowered small = exp_of(1 << 20);
+  const Lowered large = exp_of(1 << 22);
+  const double twice = 2 * roofline_seconds(small)[0];
+  const CostTable table = {{cost_key(small, 0), {twice, small.ops[0].flops, small.ops[0].bytes}}};
+  const Costs costs = costs_of(large, table);
+  EXPECT_NEAR(costs.scaled_s, 2 * roofline_seconds(large)[0], 1e-12);
+  EXPECT_EQ(costs.seconds[0], costs.scaled_s);
+  EXPECT_EQ(costs.measured_s + costs.estimated_s, 0);
+}
+
+TEST(Costs, AreMeasuredLongestFirstAndWithinTheirTime) {
+  const Lowered lowered = lenet();
+  const std::vector<double> seconds = roofline_seconds(lowered);
+  const auto longest = std::max_element(seconds.begin(), seconds.end()) - seconds.begin();
+  CostTable table;
+  measure_costs(lowered, {.budget = machine_budget(), .time_limit_s = 1e-9}, table);
+  EXPECT_TRUE(table.empty());
+  measure_costs(lowered, {.budget = {0, "test"}}, table);
+  EXPECT_TRUE(table.empty());
+  int told = 0;
+  measure_costs(
+      lowered,
+      {.budget = machine_budget(),
+       .told = [&](size_t, size_t) { EXPECT_TRUE(told++ > 0 || table.contains(cost_key(lowered, longest))); }},
+      table);
+  EXPECT_GT(told, 1);
 }
 
 class CostCache : public testing::Test {
@@ -40,7 +73,7 @@ class CostCache : public testing::Test {
 };
 
 TEST_F(CostCache, KeepsWhatWasMeasured) {
-  const CostTable table = {{"relu/1", 1e-3}, {"conv/2", 0.25}};
+  const CostTable table = {{"relu/1(", {1e-3, 7, 8}}, {"conv/2(", {0.25, 1, 2}}};
   EXPECT_TRUE(load_costs(path_).table.empty());
   save_costs(path_, table);
   EXPECT_EQ(load_costs(path_).table, table);
@@ -50,7 +83,9 @@ TEST_F(CostCache, IgnoresACorruptFileAndSaysSo) {
   save_costs(path_, {});
   const std::string good = read_file(path_);
   for (const std::string& text :
-       {std::string("{"), std::string("[]"), good.substr(0, good.size() / 2), std::string("{\"plimsoll_costs\": 7}")}) {
+       {std::string("{"), std::string("[]"), good.substr(0, good.size() / 2), std::string("{\"plimsoll_costs\": 7}"),
+        std::string(good).replace(good.find("{}"), 2,
+                                  "{\"relu/1(\": {\"seconds\": -1, \"flops\": 1, \"bytes\": 1}}")}) {
     write_file(path_, text);
     const LoadedCosts loaded = load_costs(path_);
     EXPECT_TRUE(loaded.table.empty());

@@ -20,7 +20,7 @@ struct Outcome {
 
 Outcome train(const std::string& arguments) {
   Outcome outcome;
-  std::FILE* pipe = popen(fmt::format("{} train {} 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");
+  std::FILE* pipe = popen(fmt::format("{} train {} --no-measure 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");
   char buffer[4096];
   while (const size_t got = std::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, got);
   outcome.status = WEXITSTATUS(pclose(pipe));
@@ -54,8 +54,9 @@ TEST_P(InACgroup, TrainsThreeStepsAndIsNotKilled) {
   const MemoryGroup group(*parent, budget);
   if (!group.works()) GTEST_SKIP() << "no memory cgroup can be made in " << *parent;
   const std::string output = testing::TempDir() + "plimsoll_in_a_cgroup.json";
-  const std::string command = fmt::format("exec {} train {} --budget {} --steps 3 --json 2>/dev/null >{}",
-                                          PLIMSOLL_BINARY, GetParam().model, GetParam().budget, output);
+  const std::string command =
+      fmt::format("XDG_CACHE_HOME={} exec {} train {} --budget {} --steps 3 --json 2>/dev/null >{}", testing::TempDir(),
+                  PLIMSOLL_BINARY, GetParam().model, GetParam().budget, output);
   constexpr int kNotEntered = 77;
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -117,7 +118,8 @@ TEST(CliBudget, TellsWhatMakesNoSense) {
 
 TEST(CliBudget, EndsCleanlyWhenInterrupted) {
   const auto status_after = [](const char* signal) {
-    const std::string run = fmt::format("{} train lenet --batch 64 --steps 1000000 --budget 1GiB", PLIMSOLL_BINARY);
+    const std::string run =
+        fmt::format("{} train lenet --batch 64 --steps 1000000 --no-measure --budget 1GiB", PLIMSOLL_BINARY);
     const std::string script = fmt::format("{} >/dev/null 2>&1 & p=$!; sleep 1; kill -{} $p; wait $p", run, signal);
     return WEXITSTATUS(std::system(script.c_str()));
   };

@@ -1,0 +1,113 @@
+// What would fit where a step does not: each is planned, so its bytes and its time are as good as a plan's.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/model_forms.h"
+#include "plimsoll/plan/largest_batch.h"
+
+namespace plimsoll::cli {
+
+struct Alternative {
+  std::string how;  // to be given to the verb: "--batch 48"
+  std::string note = {};
+  int64_t arena_bytes = 0;
+  double seconds_a_sample = 0;
+};
+
+inline constexpr int64_t kMostSamples = int64_t{1} << 20;
+
+// The whole batch at once, of so many samples.
+inline plan::StepOfBatch step_of_batch(const ModelOptions& options) {
+  return [options](int64_t batch) {
+    models::StepOptions asked = step_options(options);
+    asked.sizes["batch"] = batch;
+    return kernels::prepare(models::build_step(models::find_model(options.model), asked), {.threads = options.threads});
+  };
+}
+
+inline int64_t most_samples(const std::string& model) {
+  const program::Bindings& most = models::find_model(model).most;
+  const auto limit = most.find("batch");
+  return limit == most.end() ? kMostSamples : limit->second;
+}
+
+class AlternativeSearch {
+ public:
+  AlternativeSearch(const ModelOptions& options, const FormOptions& form, const plan::PlanOptions& search)
+      : options_(options), form_(form), search_(search) {
+    constexpr int kEffort = 10;  // of a search, for each of some twenty settings
+    search_.work_limit /= kEffort;
+    search_.find_smallest = false;
+    search_.progress = nullptr;
+    form_.measure = false;
+  }
+
+  // The fastest first. `why_whole`: why the batch is not taken in parts.
+  std::vector<Alternative> run(const std::string& why_whole) {
+    const models::ModelInfo& model = models::find_model(options_.model);
+    const program::Bindings sizes = models::bindings(model, step_options(options_).sizes);
+    if (form_.parts && form_.allow.empty() && why_whole.find("batch_norm") != why_whole.npos) allow_batch_norm();
+    if (sizes.at("batch") > 1) take_smaller_batch(sizes.at("batch"));
+    if (sizes.contains("sequence")) take_shorter_samples(sizes.at("sequence"));
+    std::stable_sort(found_.begin(), found_.end(), [](const Alternative& a, const Alternative& b) {
+      return a.seconds_a_sample < b.seconds_a_sample;
+    });
+    return std::move(found_);
+  }
+
+ private:
+  bool plans(const ModelOptions& options, const FormOptions& form, std::string how, std::string note) {
+    const ModelForms forms(options, form);
+    const auto made = plan::plan_step(forms.forms(), search_);
+    const auto* step = std::get_if<plan::StepPlan>(&made);
+    if (step == nullptr) return false;
+    const double each = step->predicted_s / static_cast<double>(forms.batch());
+    found_.push_back({std::move(how), std::move(note), step->arena_bytes, each});
+    return true;
+  }
+
+  void allow_batch_norm() {
+    FormOptions form = form_;
+    form.allow.emplace_back(kBatchNormParts);
+    plans(options_, form, fmt::format("--allow {}", kBatchNormParts), "changes the statistics");
+  }
+
+  void take_smaller_batch(int64_t batch) {
+    const KnownCosts known;
+    const auto costs = [&](const kernels::Lowered& lowered) { return known.of(lowered).seconds; };
+    const auto found = plan::find_largest_batch(step_of_batch(options_), costs, search_, batch - 1);
+    if (!found) return;
+    found_.push_back({fmt::format("--batch {}", found->largest.batch), "", found->largest.arena_bytes,
+                      found->largest.seconds_per_sample()});
+  }
+
+  void take_shorter_samples(int64_t tokens) {
+    ModelOptions options = options_;
+    for (int64_t half = tokens / 2; half > 0; half /= 2) {
+      options.sequence = half;
+      if (plans(options, form_, fmt::format("--seq {}", half), "shorter samples")) return;
+    }
+  }
+
+  ModelOptions options_;
+  FormOptions form_;
+  plan::PlanOptions search_;
+  std::vector<Alternative> found_;
+};
+
+// "--batch 8 (1.97 GiB, 41.0 ms a sample) | --allow batch-norm-parts (1.99 GiB, 52.3 ms a sample, changes ..)"
+inline std::string alternatives_text(const std::vector<Alternative>& ways) {
+  std::string text;
+  for (const Alternative& way : ways) {
+    text +=
+        fmt::format("{}{} ({}, {:.1f} ms a sample{}{})", text.empty() ? "" : " | ", way.how,
+                    format_bytes(way.arena_bytes), way.seconds_a_sample * 1e3, way.note.empty() ? "" : ", ", way.note);
+  }
+  return text;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,78 @@
+#include "plimsoll/plan/step_plan_json.h"
+
+#include "plimsoll/plan/json_node.h"
+
+namespace plimsoll::plan {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kVersionKey = "plimsoll_step_plan";
+
+std::vector<int64_t> read_sizes(const JsonNode& node, int64_t batch) {
+  std::vector<int64_t> sizes;
+  int64_t left = batch;
+  node.for_each([&](const JsonNode& size) {
+    sizes.push_back(size.integer());
+    if (sizes.back() < 1 || sizes.back() > left) size.fail(fmt::format("1 to {}: the batch is {}", left, batch));
+    left -= sizes.back();
+  });
+  if (left > 0) node.fail(fmt::format("parts of a batch of {}, {} samples more", batch, left));
+  return sizes;
+}
+
+// The programs of a step with these parts, in the order of StepPlan::programs.
+std::vector<kernels::Lowered> programs_of(const StepForms& forms, const std::vector<int64_t>& sizes) {
+  std::vector<kernels::Lowered> programs;
+  if (sizes.size() == 1) {
+    programs.push_back(forms.whole());
+    return programs;
+  }
+  programs.push_back(forms.part(sizes.front()));
+  if (sizes.back() != sizes.front()) programs.push_back(forms.part(sizes.back()));
+  programs.push_back(forms.update());
+  return programs;
+}
+
+}  // namespace
+
+std::string write_step_plan(const StepPlan& step, const Setting& setting) {
+  ordered_json json = {{kVersionKey, StepPlan::kVersion},         {"setting", to_json(setting)},
+                       {"budget_bytes", step.budget_bytes},       {"arena_bytes", step.arena_bytes},
+                       {"unplanned_bytes", step.unplanned_bytes}, {"predicted_s", step.predicted_s},
+                       {"unplanned_s", step.unplanned_s},         {"sizes", step.sizes},
+                       {"programs", ordered_json::array()}};
+  for (const PlannedProgram& program : step.programs) {
+    json["programs"].push_back(to_json(program.plan, program.lowered.program));
+  }
+  return json.dump(1) + "\n";
+}
+
+StepPlan read_step_plan(std::string_view text, std::string_view source, const StepForms& forms) {
+  const ordered_json json = parse_json(text, source);
+  const JsonNode root(json, "plan", std::string(source));
+  root[kVersionKey].require_version(StepPlan::kVersion);
+  root.allow_only({kVersionKey, "setting", "budget_bytes", "arena_bytes", "unplanned_bytes", "predicted_s",
+                   "unplanned_s", "sizes", "programs"});
+  StepPlan step;
+  step.sizes = read_sizes(root["sizes"], forms.batch);
+  if (step.sizes.size() > 1 && !forms.part) root["sizes"].fail("one size: this batch cannot be taken in parts");
+  step.budget_bytes = root["budget_bytes"].integer();
+  step.arena_bytes = root["arena_bytes"].integer();
+  step.unplanned_bytes = root["unplanned_bytes"].integer();
+  step.predicted_s = root["predicted_s"].real();
+  step.unplanned_s = root["unplanned_s"].real();
+  std::vector<kernels::Lowered> programs = programs_of(forms, step.sizes);
+  root["programs"].for_each([&](const JsonNode& plan) {
+    const size_t place = step.programs.size();
+    if (place == programs.size()) plan.fail(fmt::format("{} programs for these sizes", programs.size()));
+    Plan read = plan_from(plan, programs[place].program);
+    step.programs.push_back({std::move(programs[place]), std::move(read), {}});
+  });
+  if (step.programs.size() < programs.size()) {
+    root["programs"].fail(fmt::format("{} programs for these sizes", programs.size()));
+  }
+  return step;
+}
+
+}  // namespace plimsoll::plan

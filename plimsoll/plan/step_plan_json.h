@@ -1,0 +1,19 @@
+// Steps as files: JSON, version 1, described in docs/planning.md. A step is one program, or the programs of a batch
+// that is taken in parts.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/plan_json.h"
+
+namespace plimsoll::plan {
+
+std::string write_step_plan(const StepPlan& step, const Setting& setting);
+
+// `forms` make the programs of the file's setting (read_setting of plan_json.h). InputError as from read_plan, and for
+// sizes that are no cut of the batch; whether the plan holds is the oracle's question (step_oracle.h).
+StepPlan read_step_plan(std::string_view text, std::string_view source, const StepForms& forms);
+
+}  // namespace plimsoll::plan

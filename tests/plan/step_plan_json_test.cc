@@ -1,0 +1,135 @@
+// Steps in parts as files, and the oracle that judges them.
+#include "plimsoll/plan/step_plan_json.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/models/step.h"
+#include "plimsoll/plan/step_oracle.h"
+
+namespace plimsoll::plan {
+namespace {
+
+constexpr int64_t kBatch = 10;
+const Setting kSetting = {"lenet", "train", "adam", "f32", {{"batch", kBatch}}, {}};
+
+const models::PartsStep& cut() {
+  static const models::PartsStep made = models::build_parts_step(
+      models::find_model("lenet"), {.sizes = {{"batch", kBatch}}, .size = models::Size::small});
+  return made;
+}
+
+StepForms forms() {
+  const kernels::DeviceOptions device{.threads = 1};
+  return {kBatch,
+          [device] {
+            const models::StepOptions options{.sizes = {{"batch", kBatch}}, .size = models::Size::small};
+            return kernels::prepare(models::build_step(models::find_model("lenet"), options), device);
+          },
+          [device](int64_t size) {
+            return kernels::prepare(program::bind(cut().split.part, {{"batch", size}}), device);
+          },
+          [device] { return kernels::prepare(cut().split.update, device); }};
+}
+
+// In parts of four, the last of two.
+StepPlan step_in_parts() {
+  static const StepPlan made = [] {
+    const int64_t four = plan_memory(forms().part(4)).placement.arena_bytes;
+    return std::get<StepPlan>(plan_step(forms(), {.budget_bytes = four, .recompute = false}));
+  }();
+  return made;
+}
+
+TEST(StepPlanJson, ReadsWhatItWrote) {
+  const StepPlan step = step_in_parts();
+  ASSERT_EQ(step.sizes, (std::vector<int64_t>{4, 4, 2}));
+  EXPECT_EQ(find_fault(step, kBatch), std::nullopt);
+  const std::string text = write_step_plan(step, kSetting);
+  EXPECT_EQ(read_setting(text, "test"), kSetting);
+  const StepPlan read = read_step_plan(text, "test", forms());
+  EXPECT_EQ(find_fault(read, kBatch), std::nullopt);
+  EXPECT_EQ(write_step_plan(read, kSetting), text);
+}
+
+TEST(StepPlanJson, TellsTheCutAsAMeasure) {
+  const StepPlan step = step_in_parts();
+  const Measure cut = step.measures().at(0);
+  EXPECT_EQ(cut.kind + " " + cut.what, "parts 3 parts of 4");
+  EXPECT_EQ(cut.saved_bytes, step.unplanned_bytes - step.arena_bytes);
+  EXPECT_NEAR(cut.cost_s, step.predicted_s - step.unplanned_s, 1e-12);
+}
+
+TEST(StepPlanJson, SaysWhatIsWrongAndWhere) {
+  struct Change {
+    std::string_view from;
+    std::string_view to;
+    std::string_view message;
+  };
+  const Change changes[] = {
+      {"\"plimsoll_step_plan\": 1", "\"plimsoll_step_plan\": 2", "plan.plimsoll_step_plan is '2', expected version 1"},
+      {"\"sizes\": [\n  4,", "\"sizes\": [\n  0,", "plan.sizes[0] is '0', expected 1 to 10: the batch is 10"},
+      {"\"sizes\": [\n  4,", "\"sizes\": [\n  7,", "plan.sizes[1] is '4', expected 1 to 3"},
+      {"\"sizes\": [\n  4,", "\"sizes\": [\n  3,", "expected parts of a batch of 10, 1 samples more"},
+      {"\"programs\"", "\"pictures\"", "plan has 'pictures', which is no key of a plan"},
+      {"\"run\": 1,", "\"walk\": 1,", "plan.programs[0].steps[1] has 'walk', which is no key of a plan"},
+  };
+  for (const Change& change : changes) {
+    std::string text = write_step_plan(step_in_parts(), kSetting);
+    const size_t place = text.find(change.from);
+    ASSERT_NE(place, std::string::npos) << change.from;
+    text.replace(place, change.from.size(), change.to);
+    try {
+      read_step_plan(text, "plan.json", forms());
+      ADD_FAILURE() << "accepted " << change.to;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string_view(error.what()).find(change.message), std::string_view::npos) << error.what();
+    }
+  }
+}
+
+TEST(StepOracle, FindsWhatOnlyTheStepAsAWholeShows) {
+  struct Fault {
+    std::function<void(StepPlan&)> make;
+    std::string_view says;
+  };
+  const auto swap_parameters = [](StepPlan& step) {
+    std::vector<Placed>& resident = step.programs.back().plan.resident;
+    resident[resident.size() - 1].offset += 1 << 16;
+  };
+  const Fault faults[] = {
+      {[](StepPlan& step) {
+         step.sizes = {4, 4, 1};
+       },
+       "the parts have 9 samples, the batch 10"},
+      {[](StepPlan& step) {
+         step.sizes = {2, 4, 4};
+       },
+       "a part has 4 samples, expected 2, and the last not more"},
+      {[](StepPlan& step) {
+         step.sizes = {5, 5};
+       },
+       "there are 3 programs, expected 2"},
+      {[](StepPlan& step) { step.arena_bytes += 64; }, "bytes, stated are"},
+      {[](StepPlan& step) { step.budget_bytes = 64; }, "bytes of 64"},
+      {[](StepPlan& step) { step.predicted_s *= 2; }, "s, stated are"},
+      {[](StepPlan& step) {
+         step.programs[1].plan.parts = {5, 5};
+       },
+       "program 1 is for other parts than the step"},
+      {[](StepPlan& step) { step.programs[2].plan.steps.pop_back(); }, "program 2: "},
+      {swap_parameters, "program 2"},
+  };
+  for (const Fault& fault : faults) {
+    StepPlan step = step_in_parts();
+    fault.make(step);
+    const auto found = find_fault(step, kBatch);
+    ASSERT_TRUE(found.has_value()) << fault.says;
+    EXPECT_NE(found->find(fault.says), std::string::npos) << *found;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::plan
