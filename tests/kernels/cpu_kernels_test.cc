@@ -295,7 +295,7 @@ TEST(CpuKernels, RefuseWhatTheyCannotDoAndSayWhat) {
     return "";
   };
   EXPECT_EQ(refusal("input %x: f64[3]\n%y = exp(%x)\noutput %y\n"),
-            "exp %y: x is f64[3]; this kernel computes in f32 only: ask for --precision f32");
+            "exp %y: x is f64[3]; this kernel computes in f32, f16 and bf16: ask for one of these as --precision");
   EXPECT_THROW(kernels::kernels_of("cuda"), UnsupportedError);
   EXPECT_THROW(kernels::kernels_of("abacus"), ArgumentError);
   EXPECT_THROW(kernels::thread_count({.threads = -1}), ArgumentError);
