@@ -115,6 +115,11 @@ std::vector<StepRecord> train_fitted(const TrainOptions& options, const ModelFor
   return run_steps(trainer, options.steps, note);
 }
 
+int64_t spilled_bytes() {
+  const auto file = kernels::spill_file();
+  return file ? file->bytes() : 0;
+}
+
 nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
   nlohmann::ordered_json json = {{"budget_bytes", budget.bytes},
                                  {"budget_source", budget.source},
@@ -124,6 +129,7 @@ nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
                                  {"arena_bytes", fit.plan.arena_bytes},
                                  {"predicted_peak_bytes", fit.plan.arena_bytes + fit.overhead_bytes},
                                  {"predicted_step_s", fit.plan.predicted_s},
+                                 {"spilled_bytes", spilled_bytes()},
                                  {"parts", fit.plan.sizes}};
   json["measures"] = measures_json(fit.plan.measures());
   return json;

@@ -59,23 +59,27 @@ inline void print_plan(const train::Fit& fit, const Budget& budget, std::string_
   print_bytes("arena", fit.plan.arena_bytes, parts_text(fit.plan.sizes));
   fmt::print("  {:<10} {:>12}  a step: {}\n", "predicted", seconds_text(fit.plan.predicted_s), costs);
   if (const auto file = kernels::spill_file(); file && file->bytes() > 0) {
-    print_bytes("spilled", file->bytes(), fmt::format("optimizer state, in {}", file->folder()));
+    print_bytes("spilled", file->bytes(), fmt::format("in {}", file->folder()));
   }
   for (const plan::Measure& measure : fit.plan.measures()) {
-    fmt::print("  {:<10} {:>12}  saved by {} of {}\n", "", format_bytes(measure.saved_bytes), measure.kind,
-               measure.what);
+    fmt::print("  {:<10} {:>12}  saved by {} of {}: {}\n", "", format_bytes(measure.saved_bytes), measure.kind,
+               measure.what, seconds_text(measure.cost_s));
   }
   print_picture(fit, budget);
   std::fflush(stdout);  // before the progress, which goes to stderr
 }
 
-// In memory alone where that will do, with the optimizer's state in a spill file where not.
+// With results in a spill file where a folder for one is given and that is fastest; with the optimizer's state there,
+// too, where nothing else will do.
 inline std::variant<train::Fit, train::NoFit> fit_within(const ModelForms& model, const BudgetOptions& options,
                                                          const Budget& budget) {
-  auto fitted = train::fit_step(model.forms(), budget);
-  if (options.spill_dir.empty() || std::holds_alternative<train::Fit>(fitted)) return fitted;
+  if (options.spill_dir.empty()) return train::fit_step(model.forms(), budget);
+  plan::PlanOptions asked;
+  asked.spill = model.spill_in(options.spill_dir);
   kernels::use_spill_file(std::make_shared<SpillFile>(options.spill_dir));
-  return train::fit_step(model.forms(true), budget);
+  auto fitted = train::fit_step(model.forms(), budget, asked);
+  if (std::holds_alternative<train::Fit>(fitted)) return fitted;
+  return train::fit_step(model.forms(true), budget, asked);
 }
 
 // The message of a refusal: STYLE's form, in bytes of the whole process.

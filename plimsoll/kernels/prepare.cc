@@ -166,6 +166,12 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
   return bytes;
 }
 
+LoweredOp prepare_added(const Lowered& lowered, const Program& program, const Op& op) {
+  const program::OpCall call(program, op);
+  const Use use = use_of(program, op, *call, lowered.threads);
+  return with_cost(definition(kernels_of(lowered.device), use, lowered.device).prepare(use), program, op);
+}
+
 Kernel prepare_use(Use use, const DeviceOptions& options) {
   use_threads(use.threads);
   const KernelDef& def = definition(kernels_of(options.device), use, options.device);

@@ -86,7 +86,12 @@ bool State::reset(int64_t capacity) {
     if (instance_.fixed_offset(i) < 0 && !raise_lowest(i, lift_over_fixed(i, lowest_[i]))) return false;
     if (next_twin_[i] >= 0 && !raise_lowest(next_twin_[i], lowest_[i] + instance_.sizes[i])) return false;
   }
-  return propagate();
+  return place_fixed() && propagate();
+}
+
+// Those with nothing unplaced that fits below them.
+bool State::place_fixed() {
+  return std::all_of(fixed_.begin(), fixed_.end(), [&](int32_t i) { return !placeable(i) || put(i); });
 }
 
 // Takes a buffer into the unplaced ones (sign 1) or out of them (sign -1).
@@ -125,7 +130,9 @@ bool State::placeable(int32_t buffer) const {
                                       [&](int32_t other) { return lowest_[other] + instance_.sizes[other] > offset; });
 }
 
-bool State::place(int32_t buffer) {
+bool State::place(int32_t buffer) { return put(buffer) && propagate(); }
+
+bool State::put(int32_t buffer) {
   trail_.push_back({Kind::placed, buffer, 0, 0, 0});
   shift(buffer, -1);
   waiting_.erase(buffer);
@@ -136,9 +143,7 @@ bool State::place(int32_t buffer) {
     for_each_within(speaking_.words(), span.first, end, [&](int32_t s) { dirty_sections_.insert(s); });
   }
   touch_waiting(buffer, lowest_[buffer]);
-  const bool consistent =
-      all_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) { return rest_on(other, top); });
-  return consistent && propagate();
+  return all_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) { return rest_on(other, top); });
 }
 
 bool State::pass_over(int32_t buffer) {

@@ -70,6 +70,8 @@ class State {
   };
 
   void list_fixed_near();
+  bool place_fixed();
+  bool put(int32_t buffer);
   void order_twins();
   void shift(int32_t buffer, int64_t sign);
   void note_speaking(int32_t section);

@@ -29,7 +29,7 @@ class PartsSearch {
     if (best_ && best_->programs[0].plan.measures.empty()) return std::move(*best_);
     if (can_cut()) try_parts();
     if (best_) return std::move(*best_);
-    return closest_refusal();
+    return last_resort();
   }
 
  private:
@@ -42,44 +42,61 @@ class PartsSearch {
 
   bool can_cut() const { return forms_.part && forms_.batch > 1; }
 
-  Made make(Lowered lowered, bool recompute) {
+  // One of a few ways: with a share of the effort.
+  Made make(Lowered lowered, bool measures) {
     PlanOptions options = options_;
-    options.recompute = recompute && options_.recompute;
+    options.recompute = measures && options_.recompute;
+    if (!measures) options.spill = {};
     options.find_smallest = false;
     options.work_limit /= kShare;
     options.time_limit_s = kShareOfTime * time_left_s();
+    return make(std::move(lowered), options);
+  }
+
+  Made make(Lowered lowered, PlanOptions options) const {
     Costs costs = costs_of_ops(lowered);
     options.op_seconds = costs.seconds;
     auto made = make_plan(lowered, options);
-    if (auto* plan = std::get_if<Plan>(&made)) {
-      return PlannedProgram{std::move(lowered), std::move(*plan), std::move(costs)};
-    }
-    return std::get<Refusal>(std::move(made));
-  }
-
-  // Of the whole batch and of one sample at a time, which needs room for sums of gradients.
-  Refusal closest_refusal() {
-    Refusal closest = refusal_of(forms_.whole());
-    if (!can_cut()) return closest;
-    Refusal part = refusal_of(forms_.part(1));
-    const Lowered update = forms_.update();
-    part.smallest_bytes = std::max(part.smallest_bytes, plan_memory(update).placement.arena_bytes);
-    part.smallest_s = static_cast<double>(forms_.batch) * part.smallest_s + sum_of(costs_of_ops(update).seconds);
-    part.unplanned_bytes = closest.unplanned_bytes;
-    part.unplanned_s = closest.unplanned_s;
-    return part.smallest_bytes < closest.smallest_bytes ? part : closest;
-  }
-
-  Refusal refusal_of(const Lowered& lowered) const {
-    PlanOptions options = options_;
-    const Costs costs = costs_of_ops(lowered);
-    options.op_seconds = costs.seconds;
-    auto made = make_plan(lowered, options);
     if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
-    Refusal fits;  // alone, but not with the other programs of its step
-    fits.budget_bytes = options_.budget_bytes;
-    fits.smallest_bytes = std::get<Plan>(made).arena_bytes;
-    return fits;
+    return PlannedProgram{std::move(lowered), std::get<Plan>(std::move(made)), std::move(costs)};
+  }
+
+  // With all effort, for the forms that take the least: the whole batch, and one sample at a time, which needs room for
+  // sums of gradients. Close to the smallest budget this finds a plan where the quick search does not.
+  std::variant<StepPlan, Refusal> last_resort() {
+    Made whole = make(forms_.whole(), options_);
+    if (std::holds_alternative<PlannedProgram>(whole)) {
+      offer_whole(std::get<PlannedProgram>(std::move(whole)));
+      return std::move(*best_);
+    }
+    Refusal closest = std::get<Refusal>(std::move(whole));
+    if (!can_cut()) return closest;
+    Made part = make(forms_.part(1), options_);
+    Made update = make(forms_.update(), false);
+    const auto* planned_part = std::get_if<PlannedProgram>(&part);
+    const auto* planned_update = std::get_if<PlannedProgram>(&update);
+    if (planned_part != nullptr && planned_update != nullptr) {
+      offer_parts(std::vector<int64_t>(static_cast<size_t>(forms_.batch), 1), {*planned_part, *planned_update});
+      return std::move(*best_);
+    }
+    return nearer(std::move(closest), refusal_in_parts(part, update));
+  }
+
+  static Refusal nearer(Refusal one, Refusal other) {
+    other.unplanned_bytes = one.unplanned_bytes;
+    other.unplanned_s = one.unplanned_s;
+    return other.smallest_bytes < one.smallest_bytes ? other : one;
+  }
+
+  // Of the two programs that which needs more.
+  Refusal refusal_in_parts(const Made& part, const Made& update) const {
+    const auto* of_part = std::get_if<Refusal>(&part);
+    const auto* of_update = std::get_if<Refusal>(&update);
+    if (of_part == nullptr) return *of_update;
+    Refusal refusal = *of_part;
+    refusal.smallest_s *= static_cast<double>(forms_.batch);
+    if (of_update != nullptr) refusal.smallest_bytes = std::max(refusal.smallest_bytes, of_update->smallest_bytes);
+    return refusal;
   }
 
   Costs costs_of_ops(const Lowered& lowered) const {
@@ -91,13 +108,16 @@ class PartsSearch {
     if (const auto* refusal = std::get_if<Refusal>(&whole)) {
       unplanned_bytes_ = refusal->unplanned_bytes;
       unplanned_s_ = refusal->unplanned_s;
-      return;
+    } else {
+      offer_whole(std::get<PlannedProgram>(std::move(whole)));
     }
-    const Plan& plan = std::get<PlannedProgram>(whole).plan;
-    unplanned_bytes_ = plan.unplanned_bytes;
-    unplanned_s_ = plan.unplanned_s;
+  }
+
+  void offer_whole(PlannedProgram whole) {
+    unplanned_bytes_ = whole.plan.unplanned_bytes;
+    unplanned_s_ = whole.plan.unplanned_s;
     StepPlan step{.sizes = {forms_.batch}};
-    step.programs.push_back(std::get<PlannedProgram>(std::move(whole)));
+    step.programs.push_back(std::move(whole));
     offer(std::move(step));
   }
 
@@ -149,19 +169,24 @@ class PartsSearch {
   }
 
   // Whether it fits.
-  bool try_size(int64_t most, bool recompute) {
-    StepPlan step{.sizes = part_sizes(forms_.batch, most)};
-    std::vector<int64_t> different = {step.sizes.front()};
-    if (step.sizes.back() != step.sizes.front()) different.push_back(step.sizes.back());
+  bool try_size(int64_t most, bool measures) {
+    const std::vector<int64_t> sizes = part_sizes(forms_.batch, most);
+    std::vector<int64_t> different = {sizes.front()};
+    if (sizes.back() != sizes.front()) different.push_back(sizes.back());
+    std::vector<PlannedProgram> programs;
     for (const int64_t size : different) {
-      Made part = make(forms_.part(size), recompute);
+      Made part = make(forms_.part(size), measures);
       if (std::holds_alternative<Refusal>(part)) return false;
-      step.programs.push_back(std::get<PlannedProgram>(std::move(part)));
+      programs.push_back(std::get<PlannedProgram>(std::move(part)));
     }
-    step.programs.push_back(update_);
-    for (PlannedProgram& program : step.programs) program.plan.parts = step.sizes;
-    offer(std::move(step));
+    programs.push_back(update_);
+    offer_parts(sizes, std::move(programs));
     return true;
+  }
+
+  void offer_parts(const std::vector<int64_t>& sizes, std::vector<PlannedProgram> programs) {
+    for (PlannedProgram& program : programs) program.plan.parts = sizes;
+    offer({.sizes = sizes, .programs = std::move(programs)});
   }
 
   void offer(StepPlan step) {
@@ -207,6 +232,12 @@ std::vector<int64_t> part_sizes(int64_t batch, int64_t most) {
   std::vector<int64_t> sizes;
   for (int64_t left = batch; left > 0; left -= size) sizes.push_back(std::min(size, left));
   return sizes;
+}
+
+int64_t StepPlan::file_bytes() const {
+  int64_t bytes = 0;
+  for (const PlannedProgram& program : programs) bytes = std::max(bytes, program.plan.file_bytes);
+  return bytes;
 }
 
 int64_t StepPlan::runs(size_t program) const {
