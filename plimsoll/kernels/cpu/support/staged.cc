@@ -58,7 +58,8 @@ Pieces choose_pieces(const Use& use, const Cut& cut) {
   const bool apart = !cut.threaded && cut.sums.empty() && elements >= 2 * kGrain && cut.count >= use.threads;
   const int64_t large = std::max(cut.threaded ? kLargePiece : kSharedPiece, most_elements(use, cut, false));
   const int64_t least = apart ? use.threads : 1;
-  const int64_t wanted = std::clamp(elements / (apart ? kSmallPiece : large), least, std::max(least, cut.count));
+  const int64_t most = apart ? kSmallPiece : large;
+  const int64_t wanted = std::clamp((elements + most - 1) / most, least, std::max(least, cut.count));
   const int64_t size = align_up((cut.count + wanted - 1) / wanted, granule(cut.rule));
   Pieces pieces{cut.count, std::min(size, cut.count), 1, use.threads};
   if (apart && pieces.number() > 1) std::swap(pieces.parts, pieces.threads);
@@ -333,7 +334,7 @@ class Staged {
 }  // namespace
 
 Kernel staged(const Use& use, const Cut& cut, const std::function<Kernel(Use)>& prepare) {
-  return Staged(use, cut, prepare).finish();
+  return Staged(use, cut.count == 0 ? Cut{} : cut, prepare).finish();
 }
 
 }  // namespace plimsoll::kernels
