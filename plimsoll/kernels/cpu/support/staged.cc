@@ -20,6 +20,9 @@ constexpr int64_t kSmallPiece = 1 << 14;
 constexpr int64_t kSharedPiece = 1 << 18;
 constexpr int64_t kLargePiece = 1 << 18;
 
+// Where copies of whole operands are more than this share of what is spare, the kernel is sparing with its own scratch.
+constexpr int64_t kSparing = 4;
+
 bool contains(const std::vector<int>& list, size_t place) {
   return std::find(list.begin(), list.end(), static_cast<int>(place)) != list.end();
 }
@@ -227,6 +230,7 @@ class Staged {
 
   Use use_of_piece(Use use, bool last) const {
     use.threads = pieces_.threads;
+    use.least_scratch = use.least_scratch || kSparing * shared_bytes_ > use.spare_bytes;
     const auto give = [&](const Stage& stage, Tensor& tensor) {
       if (stage.cut || stage.copied) tensor = in_scratch(stage.of_piece(last));
     };
