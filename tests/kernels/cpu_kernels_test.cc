@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "plimsoll/base/error.h"
@@ -258,6 +259,26 @@ TEST(CpuKernels, UpdateParameters) {
   expect_agreement(
       parse_program("input %a: f32[3,17]\ninput %b: f32[31]\n%n = global_norm(%a, %b)\n"
                     "%s = clip_scale(%n) {max_norm=0.5}\noutput %s\n"));
+}
+
+TEST(CpuKernels, ScaleTheLossAndSkipUpdatesThatAreNoNumber) {
+  const auto scaled = parse_program(
+      "input %n: f32[]\nstate %s: i64[2]\n%f = loss_scale(%s)\n%u = unscale(%f, %n)\n"
+      "%next = next_loss_scale(%s, %n) @update\noutput %u\n");
+  auto values = random_values(scaled, {});
+  for (const double norm : {2.0, static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    for (const int64_t steps : {0, 7, 1999}) {
+      values["n"].reals = {norm};
+      values["s"].ints = {-3, steps};
+      expect_agreement(scaled, values, 0);
+    }
+  }
+  const auto update = parse_program(
+      "input %g: f32[17]\ninput %r: f32[]\ninput %c: f32[]\nparameter %w: f32[17]\nstate %m: f32[17]\n"
+      "state %q: f32[17]\nstate %t: i64[]\n%n, %m2, %q2 = adam(%w, %g, %m, %q, %t, %r, %c) @update\n");
+  values = random_values(update, {});
+  values["c"].reals = {NAN};
+  expect_agreement(update, values, 0);
 }
 
 TEST(CpuKernels, SayWhichIndexIsOutOfRange) {
