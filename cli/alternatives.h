@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/model_forms.h"
@@ -51,6 +52,7 @@ class AlternativeSearch {
     const models::ModelInfo& model = models::find_model(options_.model);
     const program::Bindings sizes = models::bindings(model, step_options(options_).sizes);
     if (form_.parts && form_.allow.empty() && why_whole.find("batch_norm") != why_whole.npos) allow_batch_norm();
+    if (search_.spill.bytes_per_s == 0) spill();
     if (sizes.at("batch") > 1) take_smaller_batch(sizes.at("batch"));
     if (sizes.contains("sequence")) take_shorter_samples(sizes.at("sequence"));
     std::stable_sort(found_.begin(), found_.end(), [](const Alternative& a, const Alternative& b) {
@@ -74,6 +76,14 @@ class AlternativeSearch {
     FormOptions form = form_;
     form.allow.emplace_back(kBatchNormParts);
     plans(options_, form, fmt::format("--allow {}", kBatchNormParts), "changes the statistics");
+  }
+
+  // To a disk as one commonly is: there is none yet to measure.
+  void spill() {
+    constexpr plan::SpillOptions kCommon = {.bytes_per_s = 5e8, .processor_s_per_byte = 3e-10};
+    const plan::SpillOptions none = std::exchange(search_.spill, kCommon);
+    plans(options_, form_, "--spill-dir DIR", "with a disk of 500 MB/s");
+    search_.spill = none;
   }
 
   void take_smaller_batch(int64_t batch) {
