@@ -8,12 +8,13 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr int kMostSegments = 64;
-constexpr size_t kAllMoves = 4000;    // that one pass over a schedule tries at most
-constexpr int kRounds = 4;            // of wandering and rebuilding
-constexpr double kHeat = 0.03;        // at first, as a part of the time of the program
-constexpr double kPriceOfExcess = 3;  // of bytes above the limit, as a part of it, in times of the program
-constexpr size_t kSmallGraph = 40;    // nodes
-constexpr int64_t kWanderWork = 20000;
+constexpr size_t kAllMoves = 4000;      // that one pass over a schedule tries at most
+constexpr int kRounds = 4;              // of wandering and rebuilding
+constexpr double kHeat = 0.03;          // at first, as a part of the time of the program
+constexpr double kPriceOfExcess = 3;    // of bytes above the limit, as a part of it, in times of the program
+constexpr size_t kSmallGraph = 40;      // nodes
+constexpr int64_t kWanderWork = 20000;  // for each node
+constexpr int64_t kRepairWork = 1000;   // for each node: what fits at all is found with less
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool reads(const GraphNode& node, int32_t storage) {
@@ -116,7 +117,8 @@ bool Search::drop_some(Holds& holds, const std::vector<Move>& moves, int64_t ove
 
 // Gives up more until no step is above the limit.
 bool Search::repair(Holds& holds, int64_t limit_bytes, double noise) {
-  for (int32_t i = 0; i < 4 * graph_.gaps && !time_is_up(); ++i) {
+  const int64_t end = scheduler_.work() + kRepairWork * static_cast<int64_t>(graph_.nodes.size());
+  while (scheduler_.work() < end && !time_is_up()) {
     const Schedule& schedule = scheduler_.run(holds);
     if (!schedule.valid) return false;
     if (schedule.peak_bytes <= limit_bytes) return true;
@@ -174,15 +176,33 @@ std::optional<Found> Search::fitted(Holds holds, int64_t limit_bytes, double noi
   return Found{std::move(holds), schedule.seconds, schedule.peak_bytes};
 }
 
-std::optional<Found> Search::find_any(int64_t limit_bytes) {
-  random_state_ = 1;  // whatever was asked before
-  if (std::optional<Found> found = fitted(hold_all(graph_), limit_bytes, 0)) return found;
+// 0 is the program as it is; then checkpoints at ever more cuts, and the same with everything made anew.
+std::optional<Holds> Search::construction(int number) const {
+  if (number == 0) return hold_all(graph_);
   for (const bool anew : {false, true}) {
     for (int segments = 1; segments <= kMostSegments; segments += 1 + segments / 3) {
-      if (std::optional<Found> found = fitted(checkpoints(graph_, segments, anew), limit_bytes, 0)) return found;
+      if (--number == 0) return checkpoints(graph_, segments, anew);
     }
   }
+  return std::nullopt;
+}
+
+std::optional<Found> Search::find_any(int64_t limit_bytes) {
+  random_state_ = 1;  // whatever was asked before
+  for (int number = 0; const std::optional<Holds> holds = construction(number); ++number) {
+    std::optional<Found> found = fitted(*holds, limit_bytes, 0);
+    if (!found) continue;
+    found->construction = number;
+    return found;
+  }
   return graph_.nodes.size() <= kSmallGraph ? wander_into(limit_bytes) : std::nullopt;
+}
+
+std::optional<Found> Search::find_like(const Found& other, int64_t limit_bytes) {
+  std::optional<Holds> holds = construction(other.construction);
+  std::optional<Found> found = fitted(std::move(*holds), limit_bytes, 0);
+  if (found) found->construction = other.construction;
+  return found;
 }
 
 // For small graphs, where the constructions fail close to the least that is possible.

@@ -17,6 +17,7 @@ struct Found {
   Holds holds;
   double seconds = 0;
   int64_t peak_bytes = 0;
+  int construction = 0;  // that it began with
 };
 
 class Search {
@@ -32,6 +33,9 @@ class Search {
 
   // The first construction that is within the limit; fast, whatever its time. The same limit gives the same answer.
   std::optional<Found> find_any(int64_t limit_bytes);
+
+  // By the construction of another find alone: sooner.
+  std::optional<Found> find_like(const Found& other, int64_t limit_bytes);
 
   // The best of the constructions, or nothing when none is within the limit.
   std::optional<Found> construct(int64_t limit_bytes);
@@ -53,6 +57,7 @@ class Search {
     double price = 0;    // lower first
   };
 
+  std::optional<Holds> construction(int number) const;
   bool repair(Holds& holds, int64_t limit_bytes, double noise);
   bool drop_some(Holds& holds, const std::vector<Move>& moves, int64_t over_bytes);
   std::vector<Move> drops_at(const Schedule& schedule, const Holds& holds, double noise);

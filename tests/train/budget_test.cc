@@ -106,6 +106,21 @@ TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
   EXPECT_EQ(train("mlp --budget 1MiB --steps 1").status, 1);
 }
 
+TEST(CliBudget, RunsAtTheSmallestBudgetAndNotAPageBelow) {
+  for (const std::string model : {"lenet --batch 30", "gpt2-nano --batch 4 --seq 32", "p14 --batch 4"}) {
+    const std::string refused = train(model + " --budget 1MiB --steps 1").output;
+    const size_t place = refused.find(" (", refused.find("smallest budget:")) + 2;
+    std::string digits = refused.substr(place, refused.find(" bytes", place) - place);
+    std::erase(digits, ',');
+    const int64_t smallest = std::stoll(digits);
+    const auto status_at = [&](int64_t budget) {
+      return train(fmt::format("{} --budget {} --steps 1", model, budget)).status;
+    };
+    EXPECT_EQ(status_at(smallest), 0) << model << " in " << smallest;
+    EXPECT_EQ(status_at(smallest - 4096), 1) << model << " in " << smallest - 4096;
+  }
+}
+
 TEST(CliBudget, TellsWhatMakesNoSense) {
   EXPECT_EQ(train("mlp --budget 0 --steps 1").status, 2);
   EXPECT_EQ(train("mlp --budget lots --steps 1").status, 2);
