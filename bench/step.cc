@@ -2,8 +2,9 @@
 // and one of each of PyTorch's memory formats in turn, medians. Beside them what the machine can do at all, measured in
 // the same run, and the share of it that a step reaches.
 //
-//   bench_step [CASE].. [--rounds N] [--threads N] [--cpu] [--alone] [--profile]
+//   bench_step [CASE].. [--precision f32|bf16|f16] [--rounds N] [--threads N] [--cpu] [--alone] [--profile]
 //
+// In bf16 and f16 PyTorch runs under its autocast; both keep the weights in f32.
 // --cpu counts processor time, all on one thread: for a machine that is not quiet. --alone leaves PyTorch out;
 // --profile lists what each kind of op took. PyTorch is bench/step_torch.py.
 #include "plimsoll/models/step.h"
@@ -48,8 +49,8 @@ using program::Value;
 // ---- the models that the zoo does not have ----
 
 // P11 with images of 128x128.
-Model small_p11() {
-  Net net({});
+Model small_p11(DType precision) {
+  Net net({.dtype = precision});
   Value x = net.input("x", {Net::batch(), 3, 128, 128});
   x = models::max_pool(net, models::relu(net, models::conv2d(net, "conv", x, 32, 3)), 2, 2);
   const Value y = program::softmax(net.b, models::linear(net, "dense", program::flatten(net.b, x), 10));
@@ -66,9 +67,9 @@ Value gpt_block(Net& net, Value x, int64_t width, int64_t heads) {
 }
 
 // GPT-2 with 6 layers of width 384 and without dropout.
-Model small_gpt() {
+Model small_gpt(DType precision) {
   constexpr int64_t kWidth = 384;
-  Net net({});
+  Net net({.dtype = precision});
   const Value tokens = net.indices("tokens", {Net::batch(), 256});
   const Value wte = models::embedding_table(net, "wte", 8192, kWidth, models::kTransformerInit);
   const Value wpe = models::embedding_table(net, "wpe", 256, kWidth, models::kTransformerInit);
@@ -80,19 +81,21 @@ Model small_gpt() {
   return models::classify(std::move(net), program::linear(net.b, models::layer_norm(net, "ln_f", x), wte));
 }
 
-Model from_zoo(std::string_view name) { return models::find_model(name).build({}, models::Size::full); }
+Model from_zoo(std::string_view name, DType precision) {
+  return models::find_model(name).build({.dtype = precision}, models::Size::full);
+}
 
 struct Case {
   std::string name;
   int64_t batch;
-  Model (*build)();
+  Model (*build)(DType precision);
   bool images = true;  // PyTorch has two memory formats for them
 };
 
 const Case kCases[] = {{"p11", 32, small_p11},
-                       {"p14", 32, [] { return from_zoo("p14"); }},
-                       {"p13", 4, [] { return from_zoo("p13"); }},
-                       {"resnet18", 16, [] { return from_zoo("resnet18"); }},
+                       {"p14", 32, [](DType precision) { return from_zoo("p14", precision); }},
+                       {"p13", 4, [](DType precision) { return from_zoo("p13", precision); }},
+                       {"resnet18", 16, [](DType precision) { return from_zoo("resnet18", precision); }},
                        {"gpt", 8, small_gpt, false}};
 
 // ---- ours ----
@@ -112,8 +115,8 @@ double median(std::vector<double> of) {
 
 class Ours {
  public:
-  Ours(const Case& c, int threads) {
-    Model model = c.build();
+  Ours(const Case& c, int threads, DType precision) {
+    Model model = c.build(precision);
     step_ = program::bind(program::training_step(std::move(model.program), model.loss), {{"batch", c.batch}});
     session_ = std::make_unique<run::Session>(step_, kernels::DeviceOptions{.threads = threads}, machine_budget());
     run::Executor& executor = session_->executor();
@@ -167,7 +170,7 @@ struct Measured {
 // A process that does a step for every line that it is sent.
 class Torch {
  public:
-  Torch(const std::string& name, int threads, const std::string& format) {
+  Torch(const std::string& name, int threads, const std::string& format, DType precision) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       throw std::runtime_error("no socket for PyTorch");
@@ -178,7 +181,8 @@ class Torch {
       close(ends[0]);
       const std::string script = PLIMSOLL_SOURCE_DIR "/bench/step_torch.py";
       execl("/usr/bin/python3", "python3", script.c_str(), name.c_str(), std::to_string(threads).c_str(),
-            format.c_str(), g_clock == CLOCK_MONOTONIC ? "wall" : "cpu", nullptr);
+            format.c_str(), g_clock == CLOCK_MONOTONIC ? "wall" : "cpu", std::string(plimsoll::name(precision)).c_str(),
+            nullptr);
       _exit(127);
     }
     close(ends[1]);
@@ -244,17 +248,20 @@ double overhead_us() {
   return least_ms(text + fmt::format("output %x{}\n", kOps), 1) * 1e3 / kOps;
 }
 
-Ceiling measure_ceiling(int threads) {
+Ceiling measure_ceiling(int threads, DType precision) {
   Ceiling ceiling;
+  const std::string_view dtype = name(precision);
   ceiling.matmul =
       2.0 * 2048 * 2048 * 2048 * 1e3 /
-      least_ms("input %a: f32[2048,2048]\ninput %b: f32[2048,2048]\n%y = matmul(%a, %b)\noutput %y\n", threads);
+      least_ms(
+          fmt::format("input %a: {0}[2048,2048]\ninput %b: {0}[2048,2048]\n%y = matmul(%a, %b)\noutput %y\n", dtype),
+          threads);
   // 5x5, so that it is computed directly.
   ceiling.conv = 2.0 * 4 * 256 * 256 * 25 * 64 * 64 * 1e3 /
-                 least_ms(
-                     "input %x: f32[4,256,64,64]\ninput %w: f32[256,256,5,5]\n"
-                     "%y = conv(%x, %w) {padding=[2]}\noutput %y\n",
-                     threads);
+                 least_ms(fmt::format("input %x: {0}[4,256,64,64]\ninput %w: {0}[256,256,5,5]\n"
+                                      "%y = conv(%x, %w) {{padding=[2]}}\noutput %y\n",
+                                      dtype),
+                          threads);
   ceiling.copy = 2.0 * 256 * static_cast<double>(kMiB) * 1e3 /
                  least_ms("input %x: f32[67108864]\n%y = neg(%x)\noutput %y\n", threads);
   ceiling.overhead_us = overhead_us();
@@ -336,6 +343,7 @@ struct Options {
   int threads = 2;
   bool alone = false;
   bool profile = false;
+  DType precision = DType::f32;
 };
 
 struct Row {
@@ -344,12 +352,12 @@ struct Row {
 };
 
 Row compare(const Case& c, const Options& options, const Ceiling& ceiling) {
-  Ours ours(c, options.threads);
+  Ours ours(c, options.threads, options.precision);
   std::vector<std::unique_ptr<Torch>> peers;
   std::vector<std::string> formats = {"contiguous"};
   if (c.images) formats.emplace_back("channels_last");
   for (const std::string& format : formats) {
-    if (!options.alone) peers.push_back(std::make_unique<Torch>(c.name, options.threads, format));
+    if (!options.alone) peers.push_back(std::make_unique<Torch>(c.name, options.threads, format, options.precision));
   }
   std::vector<double> our_ms;
   std::vector<std::vector<double>> peer_ms(peers.size());
@@ -398,6 +406,8 @@ Options parse(int count, char** words) {
       g_clock = CLOCK_PROCESS_CPUTIME_ID;
     } else if (word == "--rounds" && i + 1 < count) {
       options.rounds = std::stoi(words[++i]);
+    } else if (word == "--precision" && i + 1 < count) {
+      options.precision = parse_dtype(words[++i]);
     } else if (word == "--threads" && i + 1 < count) {
       options.threads = std::stoi(words[++i]);
     } else {
@@ -411,13 +421,14 @@ Options parse(int count, char** words) {
 
 int main(int count, char** words) {
   const Options options = parse(count, words);
-  const Ceiling ceiling = measure_ceiling(options.threads);
+  const Ceiling ceiling = measure_ceiling(options.threads, options.precision);
   fmt::print(
       "{}, {} threads, {} time: matmul {:.0f} GFLOP/s, convolution {:.0f} GFLOP/s, copy {:.1f} GB/s, op {:.3f} us\n\n",
       cpu_model(), options.threads, g_clock == CLOCK_MONOTONIC ? "wall" : "processor", ceiling.matmul / 1e9,
       ceiling.conv / 1e9, ceiling.copy / 1e9, ceiling.overhead_us);
-  fmt::print("{:<9} {:>5} {:>9} {:>11} {:>7} {:>8} {:>8} {:>11} {:>11} {:>6}\n", "f32 step", "batch", "ours ms",
-             "PyTorch ms", "speed", "GFLOP/s", "ceiling", "our bytes", "PyTorch's", "ratio");
+  fmt::print("{:<9} {:>5} {:>9} {:>11} {:>7} {:>8} {:>8} {:>11} {:>11} {:>6}\n",
+             fmt::format("{} step", name(options.precision)), "batch", "ours ms", "PyTorch ms", "speed", "GFLOP/s",
+             "ceiling", "our bytes", "PyTorch's", "ratio");
   std::vector<Row> rows;
   for (const Case& c : kCases) {
     const auto& asked = options.cases;

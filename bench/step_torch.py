@@ -1,6 +1,8 @@
 """One training step of a model in PyTorch, again for every line on standard input: the peer of bench/step.cc.
 
-usage: step_torch.py CASE THREADS FORMAT CLOCK      FORMAT: contiguous or channels_last; CLOCK: wall or cpu
+usage: step_torch.py CASE THREADS FORMAT CLOCK PRECISION
+
+FORMAT is contiguous or channels_last, CLOCK wall or cpu, PRECISION f32, or bf16 or f16 for autocast.
 
 Prints "ready", then for each line "MILLISECONDS BYTES": what the step took, and by how many bytes the process has
 grown at its largest since before the model was made.
@@ -143,7 +145,8 @@ def status_bytes(field):
 
 
 def main():
-    case, threads, layout, kind = sys.argv[1:5]
+    case, threads, layout, kind, precision = sys.argv[1:6]
+    lower = {"bf16": torch.bfloat16, "f16": torch.float16}.get(precision)
     clock = time.perf_counter if kind == "wall" else time.process_time
     torch.set_num_threads(int(threads))
     torch.manual_seed(1)
@@ -159,7 +162,9 @@ def main():
     for _ in sys.stdin:
         start = clock()
         optimizer.zero_grad(set_to_none=True)
-        loss_of(model(x), target).backward()
+        with torch.autocast("cpu", dtype=lower or torch.bfloat16, enabled=lower is not None):
+            loss = loss_of(model(x), target)
+        loss.backward()
         optimizer.step()
         print((clock() - start) * 1e3, status_bytes("VmHWM") - before, flush=True)
 

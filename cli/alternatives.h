@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/model_forms.h"
@@ -46,13 +47,15 @@ class AlternativeSearch {
     form_.measure = false;
   }
 
-  // The fastest first. `why_whole`: why the batch is not taken in parts.
-  std::vector<Alternative> run(const std::string& why_whole) {
+  // The fastest first. `why_whole`: why the batch is not taken in parts. `may_spill`: spilling was not tried yet.
+  std::vector<Alternative> run(const std::string& why_whole, bool may_spill) {
     const models::ModelInfo& model = models::find_model(options_.model);
     const program::Bindings sizes = models::bindings(model, step_options(options_).sizes);
     if (form_.parts && form_.allow.empty() && why_whole.find("batch_norm") != why_whole.npos) allow_batch_norm();
     if (sizes.at("batch") > 1) take_smaller_batch(sizes.at("batch"));
     if (sizes.contains("sequence")) take_shorter_samples(sizes.at("sequence"));
+    if (options_.precision == "f32") take_halves();
+    if (may_spill && options_.mode == "train") spill();
     std::stable_sort(found_.begin(), found_.end(), [](const Alternative& a, const Alternative& b) {
       return a.seconds_a_sample < b.seconds_a_sample;
     });
@@ -74,6 +77,21 @@ class AlternativeSearch {
     FormOptions form = form_;
     form.allow.emplace_back(kBatchNormParts);
     plans(options_, form, fmt::format("--allow {}", kBatchNormParts), "changes the statistics");
+  }
+
+  void spill() {
+    const plan::SpillOptions before = std::exchange(search_.spill, {.bytes_per_s = 500e6});
+    plans(options_, form_, "--spill-dir DIR", "with a disk of 500 MB/s");
+    search_.spill = before;
+  }
+
+  void take_halves() {
+    ModelOptions options = options_;
+    options.precision = "bf16";
+    try {
+      plans(options, form_, "--precision bf16", "changes the rounding");
+    } catch (const UnsupportedError&) {  // no kernels for some op
+    }
   }
 
   void take_smaller_batch(int64_t batch) {

@@ -63,12 +63,23 @@ class KnownCosts {
     std::vector<const kernels::Lowered*> programs;
     for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
     plan::measure_costs(programs, options, table_);
-    if (table_.size() == known) return false;
-    save();
-    return true;
+    return save_more_than(known);
+  }
+
+  // What plans need to know of the disk of a folder: measured once.
+  plan::SpillOptions spill_in(const std::string& folder) {
+    const size_t known = table_.size();
+    const plan::SpillOptions spill = plan::measure_spill(folder, table_);
+    save_more_than(known);
+    return spill;
   }
 
  private:
+  bool save_more_than(size_t known) const {
+    if (table_.size() > known) save();
+    return table_.size() > known;
+  }
+
   // A cache that cannot be written is no reason not to run.
   void save() const {
     try {
@@ -123,6 +134,8 @@ class ModelForms {
     const models::Step step = models::build_whole_step(model_, asked_);
     start_values(executor, step.inits, step.state_inits, seed);
   }
+
+  plan::SpillOptions spill_in(const std::string& folder) const { return costs_->spill_in(folder); }
 
   const plan::Setting& setting() const { return setting_; }
   const program::Bindings& sizes() const { return setting_.sizes; }

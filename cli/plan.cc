@@ -81,7 +81,8 @@ int plan_largest_batch(const PlanVerb& verb) {
 
 int refuse(const PlanVerb& verb, const ModelForms& model, const plan::Refusal& refusal) {
   const plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
-  const auto ways = AlternativeSearch(verb.step, verb.form(), search).run(model.why_whole());
+  const auto ways =
+      AlternativeSearch(verb.step, verb.form(), search).run(model.why_whole(), verb.budget.spill_dir.empty());
   const auto print = verb.step.json ? print_refusal_json : print_refusal;
   print(model.setting(), refusal, ways, model.why_whole());
   return kFinding;
@@ -91,6 +92,7 @@ int make(const PlanVerb& verb) {
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
   if (isatty(STDERR_FILENO) != 0) options.progress = print_progress;
   const ModelForms model(verb.step, verb.form());
+  if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);
   const auto made = plan::plan_step(model.forms(), options);
   if (const auto* refusal = std::get_if<plan::Refusal>(&made)) return refuse(verb, model, *refusal);
   const auto& step = std::get<plan::StepPlan>(made);
@@ -177,7 +179,7 @@ void add_plan(CLI::App& app, int& status) {
   add_model_options(*verb, options->step);
   verb->get_option("MODEL")->required(false);
   add_optimizer_option(*verb, options->step);
-  verb->add_option("--precision", options->step.precision, "f32")->capture_default_str();
+  verb->add_option("--precision", options->step.precision, "f32 bf16 f16")->capture_default_str();
   verb->add_option("--mode", options->step.mode, "train or infer")->capture_default_str();
   verb->add_option("--budget", options->budget.budget, "Memory for all tensors of the step: 2GiB, 800M, auto");
   verb->add_option("-o,--output", options->output, "Write the plan here, as JSON");
@@ -189,6 +191,7 @@ void add_plan(CLI::App& app, int& status) {
   verb->add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
   verb->add_option("--time-limit", options->time_limit_s, "Seconds of search at most")->capture_default_str();
   verb->add_flag("--strict", options->budget.strict, "Refuse a budget that is more than the machine has");
+  verb->add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk, to which results may go and come back");
   verb->add_option("--lock", options->lock, "Enter the predicted peaks into this file");
   verb->add_option("--check-lock", options->check_lock, "Fail when a peak is above the one in this file");
   verb->callback([options, &status] { status = run(*options); });

@@ -70,6 +70,7 @@ inline void print_step(const plan::Setting& setting, const plan::StepPlan& step)
                    (step.predicted_s / step.unplanned_s - 1) * 100, (step.predicted_s / step.bound_s() - 1) * 100,
                    step.in_parts() ? "in these parts" : "there can be"));
   if (step.in_parts()) fmt::print("  batch       {}\n", parts_text(step.sizes));
+  if (step.file_bytes() > 0) line("spilled", step.file_bytes(), "that go to the spill file and come back");
   fmt::print("  times       {}{}\n", costs_text(step.costs()),
              step.costs().measured_s == 0 ? " (--measure times them)" : "");
   if (step.is_cut_short()) fmt::print("  search      cut short by --time-limit: another run may find another plan\n");
@@ -106,6 +107,7 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
   json["budget_bytes"] = step.budget_bytes;
   json["arena_bytes"] = step.arena_bytes;
   json["unplanned_bytes"] = step.unplanned_bytes;
+  json["file_bytes"] = step.file_bytes();
   json["predicted_s"] = step.predicted_s;
   json["unplanned_s"] = step.unplanned_s;
   json["bound_s"] = step.bound_s();

@@ -33,7 +33,7 @@ std::vector<Result> results_of(run::Executor& executor) {
   for (const program::Value output : executor.program().outputs) {
     const program::ValueInfo& info = executor.program()[output];
     Result result{info.name, info.type.text()};
-    const auto data = executor.data<float>(output);
+    const std::vector<float> data = run::read_floats(executor, output);
     for (const float x : data) {
       result.mean += static_cast<double>(x) / static_cast<double>(data.size());
       result.largest = std::max(result.largest, std::abs(static_cast<double>(x)));
@@ -98,7 +98,7 @@ void add_run(CLI::App& app, int& /*status*/) {
   verb->footer("Example: plimsoll run resnet18 --batch 1 --times 5");
   const auto options = std::make_shared<RunOptions>();
   add_model_options(*verb, options->step);
-  verb->add_option("--precision", options->step.precision, "f32")->capture_default_str();
+  verb->add_option("--precision", options->step.precision, "f32 bf16 f16")->capture_default_str();
   verb->add_option("--times", options->times, "Runs")->capture_default_str();
   verb->add_option("--seed", options->seed, "Of parameters and data")->capture_default_str();
   verb->callback([options] { run(*options); });

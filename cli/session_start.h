@@ -11,6 +11,7 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/plan/estimate.h"
+#include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 
 namespace plimsoll::cli {
@@ -29,7 +30,13 @@ inline void start_values(run::Executor& executor, const std::vector<models::Init
   uint64_t stream = 0;
   const auto start = [&](const std::vector<program::Value>& values, const std::vector<models::Init>& how) {
     for (size_t i = 0; i < how.size(); ++i) {
-      models::draw(how[i], executor.data<float>(values[i]), seed, stream++);
+      if (program[values[i]].type.dtype == DType::f32) {
+        models::draw(how[i], executor.data<float>(values[i]), seed, stream++);
+      } else {
+        std::vector<float> floats(executor.bytes(values[i]).size() / 2);
+        models::draw(how[i], floats, seed, stream++);
+        run::write_floats(executor, values[i], floats);
+      }
     }
   };
   start(program.parameters, inits);

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "plimsoll/kernels/cut.h"
+
 namespace plimsoll::kernels {
 namespace {
 
@@ -26,7 +28,8 @@ bool is_mask(const program::ValueInfo& value) { return value.type.dtype == DType
 
 // Numbers, and indices of pools.
 bool has_blocks(const program::Type& type) {
-  if (type.dtype != DType::f32 && type.dtype != DType::u8 && type.dtype != DType::i32) return false;
+  const bool is_number = type.dtype == DType::f32 || is_half(type.dtype);
+  if (!is_number && type.dtype != DType::u8 && type.dtype != DType::i32) return false;
   const Shape shape = type.shape.shape();
   return shape.rank() >= 3 && shape.rank() <= 5 && shape[1] > 0 && shape[1] % kChannelBlock == 0 &&
          shape.elements() > 0;

@@ -120,10 +120,31 @@ struct Blocking {
   bool gains = false;       // the kernel computes in blocks, and would have to copy what is not blocked
 };
 
+// How the work of one use of an op falls into `count` pieces, which are independent of each other: each has its part of
+// what is listed, and all of the rest.
+struct Cut {
+  enum class Rule : uint8_t {
+    never,
+    elements,  // a piece of [..] is [n]; a bit mask has its bits of it
+    rows,      // a piece of [count, ..] is [n, ..]
+    planes,    // a piece of [batch, channels, ..], with count = batch * channels, is [1, n, ..]
+  };
+  Rule rule = Rule::never;
+  int64_t count = 1;
+  std::vector<int> inputs = {};
+  std::vector<int> outputs = {};
+  std::vector<int> sums = {};  // results, not listed, that are the sums of what the pieces make
+  bool threaded = false;       // the kernel is best with all threads on one large piece, as libraries are
+};
+
 struct KernelDef {
   std::function<Kernel(const Use&)> prepare;
   Accepts accepts = contiguous_only;
   Blocking blocking = {};
+  // Kernels compute in f32. For operands and results in f16 and bf16 they are given f32 copies in scratch, a piece at a
+  // time where the use can be cut (cut.h), but for uses that the kernel computes as they are.
+  std::function<Cut(const Use&)> cut = nullptr;
+  bool (*native)(const Use&) = nullptr;
 };
 
 class KernelTable {

@@ -6,6 +6,8 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/blocking.h"
 #include "plimsoll/kernels/copy.h"
+#include "plimsoll/kernels/cpu/support/staged.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/program/verify.h"
 
 namespace plimsoll::kernels {
@@ -111,6 +113,14 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
 }
 
+// Likewise, in f32 what the kernel does not compute in f16 and bf16.
+Kernel prepare_in_any_precision(const KernelDef& def, const Use& use) {
+  const bool as_it_is = !has_halves(use) || (def.native != nullptr && def.native(use));
+  if (as_it_is) return prepare_with_copies(def, use);
+  return staged(use, def.cut ? def.cut(use) : Cut{},
+                [&def](Use wide) { return prepare_with_copies(def, std::move(wide)); });
+}
+
 const KernelDef& definition(const KernelTable& table, const Use& use, const std::string& device) {
   const std::string& op = use.call.def.name;
   if (const KernelDef* def = table.find(op)) return *def;
@@ -139,7 +149,7 @@ Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t p
   use.spare_bytes = lowered.spare_bytes;
   use.least_scratch = lowered.least_scratch;
   mark_blocked(use, lowered, place, op, def.blocking);
-  return prepare_with_copies(def, std::move(use));
+  return prepare_in_any_precision(def, use);
 }
 
 LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
@@ -154,10 +164,16 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
   return bytes;
 }
 
+LoweredOp prepare_added(const Lowered& lowered, const Program& program, const Op& op) {
+  const program::OpCall call(program, op);
+  const Use use = use_of(program, op, *call, lowered.threads);
+  return with_cost(definition(kernels_of(lowered.device), use, lowered.device).prepare(use), program, op);
+}
+
 Kernel prepare_use(Use use, const DeviceOptions& options) {
   use_threads(use.threads);
   const KernelDef& def = definition(kernels_of(options.device), use, options.device);
-  return prepare_with_copies(def, std::move(use));
+  return prepare_in_any_precision(def, use);
 }
 
 Lowered prepare(Program program, const DeviceOptions& options) {

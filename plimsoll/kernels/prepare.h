@@ -39,6 +39,9 @@ Lowered prepare(program::Program program, const DeviceOptions& options = {});
 // some of what they made.
 LoweredOp prepare_again(const Lowered& lowered, size_t op, const std::vector<bool>& made);
 
+// An op that a plan adds to a prepared program: `op` is of `program`, which need not have it yet.
+LoweredOp prepare_added(const Lowered& lowered, const program::Program& program, const program::Op& op);
+
 // One use of an op that writes something, as `prepare` does each of a program's: for ops that run one by one. The
 // kernel has no need of `use` or its call afterwards.
 Kernel prepare_use(Use use, const DeviceOptions& options);

@@ -1,11 +1,14 @@
 // The free extents of one address range, in address order, neighbours merged. Units are granules (Pool's smallest
 // block), so that sizes fit 32 bits and the best fit is one pass over a flat array: with the hundreds of free extents
-// that a training run has, that is faster than any tree. Not thread-safe.
+// that a training run has, that is faster than any tree. Beyond that an index by size takes over. Not thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "plimsoll/memory/free_index.h"
 
 namespace plimsoll {
 
@@ -36,9 +39,17 @@ class Extents {
 
  private:
   size_t index_at(int64_t offset) const;  // of the last extent that begins at or before `offset`; count() when none
+  size_t first_at_or_after(int64_t offset) const;
+
+  // All changes of an extent come through these three.
+  void add(size_t index, int64_t offset, int64_t size);
+  void replace(size_t index, int64_t offset, int64_t size);
+  void remove(size_t index);
+  void index_by_size();
 
   std::vector<int64_t> offsets_;
-  std::vector<int32_t> sizes_;  // parallel to offsets_
+  std::vector<int32_t> sizes_;        // parallel to offsets_
+  std::optional<FreeIndex> by_size_;  // of all extents, once they were many
 };
 
 }  // namespace plimsoll

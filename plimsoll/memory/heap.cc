@@ -1,6 +1,7 @@
 #include "plimsoll/memory/heap.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "plimsoll/base/bytes.h"
@@ -20,6 +21,7 @@ Heap::Heap(PageLedger& pages, StreamOrder& order)
     : pages_(pages),
       order_(order),
       per_page_(pages.page_bytes() / kGranule),
+      page_shift_(std::countr_zero(static_cast<uint64_t>(per_page_))),
       home_(pages.source().reserve(pages.limit_pages() * pages.page_bytes())) {}
 
 Heap::~Heap() {
@@ -107,6 +109,7 @@ bool Heap::take_view(int32_t id, int64_t size, Extents& free) {
 }
 
 std::optional<Spot> Heap::take_any_view(int64_t size, Extents& free) {
+  if (free_pages(free) < to_pages(size)) return std::nullopt;
   for (const auto& entry : views_) {
     if (take_view(entry.first, size, free)) return Spot{.view = entry.first};
   }
@@ -144,21 +147,30 @@ int64_t Heap::growth_for(int64_t size, const Extents& free) const {
   return to_pages(size - (at_end ? free.size(count - 1) : 0));
 }
 
+Heap::Piece Heap::whole_pages(const Extents& free, size_t extent) const {
+  const int64_t first = to_pages(free.offset(extent));
+  const int64_t end = (free.offset(extent) + free.size(extent)) >> page_shift_;
+  return {first, std::max<int64_t>(0, end - first)};
+}
+
 std::vector<Heap::Piece> Heap::free_pieces(const Extents& free) const {
   std::vector<Piece> pieces;
   for (size_t i = 0; i < free.count(); ++i) {
-    const int64_t first = to_pages(free.offset(i));
-    const int64_t end = (free.offset(i) + free.size(i)) / per_page_;
-    if (end > first) pieces.push_back({first, end - first});
+    const Piece piece = whole_pages(free, i);
+    if (piece.count > 0) pieces.push_back(piece);
   }
   return pieces;
 }
 
+int64_t Heap::free_pages(const Extents& free) const {
+  int64_t pages = 0;
+  for (size_t i = 0; i < free.count(); ++i) pages += whole_pages(free, i).count;
+  return pages;
+}
+
 std::optional<Spot> Heap::make_room(int64_t size, Extents& free, const Allowance& allowance) {
   const int64_t growth = growth_for(size, free);
-  int64_t free_pages = 0;
-  for (const Piece& piece : free_pieces(free)) free_pages += piece.count;
-  const int64_t missing = std::max<int64_t>(0, to_pages(size) - free_pages);  // if the block were stitched
+  const int64_t missing = std::max<int64_t>(0, to_pages(size) - free_pages(free));  // if the block were stitched
   const bool lean = pages_.held_pages() + growth <= allowance.lean_pages;
   if ((lean || missing >= growth) && growth <= room_at_end() && try_grow(growth, free)) {
     const Spot spot{.offset = free.best_fit(size)};
@@ -325,9 +337,7 @@ int64_t Heap::trim() {
 int64_t Heap::largest_free_bytes() const {
   int64_t largest = 0;
   for (const Extents& free : free_) {
-    int64_t pages = 0;
-    for (const Piece& piece : free_pieces(free)) pages += piece.count;
-    largest = std::max({largest, free.largest() * kGranule, pages * pages_.page_bytes()});
+    largest = std::max({largest, free.largest() * kGranule, free_pages(free) * pages_.page_bytes()});
   }
   return largest;
 }

@@ -73,7 +73,7 @@ class Heap {
   };
 
   Extents& free_of(Stream stream);
-  int64_t to_pages(int64_t granules) const { return (granules + per_page_ - 1) / per_page_; }
+  int64_t to_pages(int64_t granules) const { return (granules + per_page_ - 1) >> page_shift_; }
   Span span_at(Spot spot);
 
   bool take(Spot spot, int64_t size, Extents& free);
@@ -89,8 +89,10 @@ class Heap {
   std::optional<Spot> take_new_pages(int64_t size, Extents& free);
   void map_home(const std::vector<Piece>& places, std::span<const PageId> ids);
   int64_t growth_for(int64_t size, const Extents& free) const;
+  Piece whole_pages(const Extents& free, size_t extent) const;
   std::vector<Piece> free_pieces(const Extents& free) const;
-  std::vector<Piece> home_pieces() const;  // all of home but the holes
+  int64_t free_pages(const Extents& free) const;  // that are whole
+  std::vector<Piece> home_pieces() const;         // all of home but the holes
   void drop_unused_views(size_t keep);
   void cut_to_use(View& view);
   void give_up(const Piece& piece);
@@ -98,6 +100,7 @@ class Heap {
   PageLedger& pages_;
   StreamOrder& order_;
   int64_t per_page_;  // granules
+  int page_shift_;    // its logarithm: pages are powers of two, and divisions slow
   std::byte* home_;
   int64_t end_page_ = 0;           // home is [0, end_page_), less the holes
   std::vector<PageId> page_ids_;   // of home, by page

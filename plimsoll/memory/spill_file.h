@@ -1,19 +1,19 @@
 // A file for what does not fit in memory, with a thread of its own that moves bytes while others compute. The file has
-// no name from the start: it is gone when the process is, however that ends.
+// no name from the start: it is gone when the process is, however that ends. Little of it is ever in the system's
+// cache, which counts as memory of the process's cgroup.
 //
 // Transfers run one after the other in the order in which they were asked for; a read sees every write before it. The
 // caller keeps the memory of a transfer alive, and unchanged for a write, until it has waited for it. For one caller at
 // a time.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <thread>
+
+#include "plimsoll/memory/copy_engine.h"
 
 namespace plimsoll {
 
@@ -29,12 +29,21 @@ class SpillFile {
   // The disk has given the room then; SystemError when it is full. ArgumentError for another size than before.
   int64_t slot(int64_t key, int64_t bytes);
 
-  using Job = int64_t;
+  // Where `bytes` begin for what is needed within one step: programs that take turns have them in common. SystemError
+  // when the disk is full.
+  int64_t room(int64_t bytes);
+
+  using Job = CopyEngine::Ticket;
   Job read(std::byte* into, int64_t bytes, int64_t offset);
   Job write(const std::byte* from, int64_t bytes, int64_t offset);
 
+  // A job to remember for what lies at this offset of the file; the same place each time.
+  Job& job_at(int64_t offset) { return jobs_[offset]; }
+
   // Until the job and all before it are done. SystemError when one of them failed; all that come later fail likewise.
-  void wait(Job job);
+  void wait(Job job) { engine_.wait(job); }
+  // Until none is under way, failed or not.
+  void drain() { engine_.drain(); }
 
   int64_t bytes() const { return bytes_; }
   const std::string& folder() const { return folder_; }
@@ -43,36 +52,22 @@ class SpillFile {
   void fail_transfer(int64_t nth, int error);
 
  private:
-  struct Transfer {
-    std::byte* data;
-    int64_t bytes;
-    int64_t offset;
-    bool writes;
+  class File;
+  struct Extent {
+    int64_t offset = 0;
+    int64_t bytes = 0;
   };
-  struct Slot {
-    int64_t offset;
-    int64_t bytes;
-  };
-  Job queue(const Transfer& transfer);
-  void work();
-  int move(const Transfer& transfer) const;  // 0 or an errno
+  int64_t extend(int64_t bytes);
+  Job submit(const Copy& copy);
 
   std::string folder_;
-  int fd_ = -1;
+  std::unique_ptr<File> file_;
   int64_t bytes_ = 0;
-  std::map<int64_t, Slot> slots_;
-
-  std::mutex lock_;
-  std::condition_variable asked_;
-  std::condition_variable done_;
-  std::deque<Transfer> waiting_;
-  Job next_ = 0;       // number of the next job
-  Job finished_ = -1;  // all up to this one are done
-  int error_ = 0;      // of the first that failed
-  int64_t fail_at_ = -1;
-  int fail_with_ = 0;
-  bool stop_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::map<int64_t, Extent> slots_;
+  Extent room_;
+  std::map<int64_t, Job> jobs_;  // by offset
+  int64_t submitted_ = 0;
+  CopyEngine engine_;  // last: its thread uses the file
 };
 
 }  // namespace plimsoll

@@ -43,7 +43,7 @@ std::optional<Spot> SpotMemory::Recall::next() {
     if (moment.key != key_ || moment.serial == 0) return std::nullopt;
     offered_ = key_;
     key_ = mix(key_, 1);
-    if (!moment.alive) return moment.spot;
+    if (!moment.alive) return Spot{moment.offset, moment.view};
     alive_age_ = memory_.serial_ + 1 - moment.serial;
   }
   return std::nullopt;
@@ -54,7 +54,7 @@ SpotMemory::Ticket SpotMemory::remember(const Recall& recall, int64_t size, Spot
   const uint64_t key = recalled ? recall.offered_ : recall.key_;
   Moment& moment = slot_for(key);
   if (moment.serial == 0) ++used_;
-  moment = {key, spot, true, ++serial_};
+  moment = {key, spot.offset, spot.view, true, ++serial_};
   return {key, serial_};
 }
 

@@ -59,10 +59,12 @@ class SpotMemory {
 
   struct Moment {
     uint64_t key = 0;
-    Spot spot;
+    int64_t offset = 0;
+    int32_t view = Spot::kHome;
     bool alive = false;
     int64_t serial = 0;  // of the request; 0: empty
   };
+  static_assert(sizeof(Moment) == 32);  // two to a cache line, none in two of them
 
   Moment& slot_for(uint64_t key);
   void grow();

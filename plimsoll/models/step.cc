@@ -15,15 +15,23 @@ Model build(const ModelInfo& model, const StepOptions& options) {
   return model.build({.dtype = options.precision, .training = options.training}, options.size);
 }
 
+// Gradients of f16 need it.
+program::TrainOptions train_options(const StepOptions& options) {
+  program::TrainOptions train = options.train;
+  train.scale_loss = train.scale_loss || options.precision == DType::f16;
+  return train;
+}
+
 }  // namespace
 
 Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = bindings(model, options.sizes);
   Model built = build(model, options);
   Step step{{}, std::move(built.inits), std::move(built.state_inits)};
-  step.program = options.training
-                     ? program::bind(program::training_step(std::move(built.program), built.loss, options.train), sizes)
-                     : program::bind(built.program, sizes);
+  step.program =
+      options.training
+          ? program::bind(program::training_step(std::move(built.program), built.loss, train_options(options)), sizes)
+          : program::bind(built.program, sizes);
   return step;
 }
 
@@ -31,7 +39,7 @@ PartsStep build_parts_step(const ModelInfo& model, const StepOptions& options) {
   program::Bindings sizes = bindings(model, options.sizes);
   sizes.erase("batch");
   Model built = build(model, options);
-  const program::SplitOptions split_options{options.train, options.through_batch_norm};
+  const program::SplitOptions split_options{train_options(options), options.through_batch_norm};
   PartsStep step{program::split_training_step(std::move(built.program), built.loss, split_options),
                  std::move(built.inits), std::move(built.state_inits)};
   step.split.part = program::bind(step.split.part, sizes);

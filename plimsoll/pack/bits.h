@@ -69,7 +69,19 @@ void for_each_common(const uint64_t* a, const uint64_t* b, int32_t words, Visit 
   }
 }
 
-// The same until `accept(i)` is false; whether it was true for all.
+// Calls `visit(i)` for each i of [first, end) that is in the set, rising; the range is not empty.
+template <typename Visit>
+void for_each_within(const uint64_t* set, int32_t first, int32_t end, Visit visit) {
+  const int32_t last_word = (end - 1) / 64;
+  for (int32_t w = first / 64; w <= last_word; ++w) {
+    uint64_t rest = set[w];
+    if (w == first / 64) rest &= ~uint64_t{0} << (first % 64);
+    if (w == last_word) rest &= ~uint64_t{0} >> (63 - (end - 1) % 64);
+    for (; rest != 0; rest &= rest - 1) visit(w * 64 + std::countr_zero(rest));
+  }
+}
+
+// Like for_each_common, until `accept(i)` is false; whether it was true for all.
 template <typename Accept>
 bool all_common(const uint64_t* a, const uint64_t* b, int32_t words, Accept accept) {
   for (int32_t w = 0; w < words; ++w) {

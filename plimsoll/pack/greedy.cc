@@ -80,7 +80,7 @@ class FirstFit {
 
   // As wide as buffers live on average: few of them lie in many strips.
   static int32_t strip_width(const Instance& instance) {
-    constexpr int32_t kLeast = 64;
+    constexpr int32_t kLeast = 16;
     if (instance.count() < kLeastForStrips) return instance.sections();
     int64_t total = 0;
     for (int32_t i = 0; i < instance.count(); ++i) total += width(instance, i);
@@ -104,7 +104,7 @@ class FirstFit {
     return offset;
   }
 
-  static constexpr int32_t kLeastForStrips = 2000;
+  static constexpr int32_t kLeastForStrips = 64;
 
   const Instance& instance_;
   int32_t strip_sections_;

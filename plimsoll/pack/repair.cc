@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plimsoll/pack/window.h"
+
 namespace plimsoll::pack {
 namespace {
 
@@ -22,16 +24,18 @@ class View {
   bool filled() const { return filled_.peak <= capacity_; }
   Placement take_filled() const { return finished(filled_.offsets); }
 
-  // A short search in the order of the hint. With `keeping`, the lower half of what first fit has made stays.
-  Placement search(Strategy strategy, bool keeping, const Inference& inference, Limits limits) const {
-    const Instance kept = keeping ? with_lower_half_fixed() : instance_;
-    limits.nodes = std::min(limits.nodes, static_cast<int64_t>(kNodesPerBuffer * instance_.count()));
+  // A short search in the order of the hint. Of what first fit has made, the buffers below `quarters` of the arena
+  // stay.
+  Placement search(Strategy strategy, int quarters, const Inference& inference, Limits limits) const {
+    const Instance kept = with_lowest_fixed(capacity_ * quarters / 4);
+    const auto free = std::count(kept.fixed.begin(), kept.fixed.end(), -1);
+    limits.nodes = std::min(limits.nodes, static_cast<int64_t>(kNodesPerBuffer * static_cast<double>(free)));
     Search search(kept, inference);
     return search.run(capacity_, strategy, ranks_, limits) == Verdict::found ? finished(search.offsets()) : Placement{};
   }
 
  private:
-  static constexpr double kNodesPerBuffer = 2;
+  static constexpr double kNodesPerBuffer = 1.15;  // where it helps, it does nearly at once
 
   // By the hint's offsets, the unknown ones last.
   void set_order(std::span<const int64_t> hint) {
@@ -50,11 +54,11 @@ class View {
     return from_top_ ? capacity_ - offset - instance_.sizes[i] : offset;
   }
 
-  Instance with_lower_half_fixed() const {
+  Instance with_lowest_fixed(int64_t below) const {
     Instance kept = instance_;
     kept.fixed.resize(kept.count(), -1);
     for (int32_t i = 0; i < kept.count(); ++i) {
-      if (filled_.offsets[i] + kept.sizes[i] <= capacity_ / 2) kept.fixed[i] = filled_.offsets[i];
+      if (filled_.offsets[i] + kept.sizes[i] <= below) kept.fixed[i] = filled_.offsets[i];
     }
     return kept;
   }
@@ -78,15 +82,16 @@ class View {
 
 struct Try {
   bool from_top;
-  bool keeping;
+  int quarters;
   Strategy strategy;
 };
 
-// Those that repaired the most, and different, packings; see docs/packing.md.
-constexpr Try kTries[] = {{false, false, Strategy::lowest},
-                          {false, true, Strategy::lowest_tight},
-                          {true, true, Strategy::lowest},
-                          {true, false, Strategy::by_rank}};
+// Those that repaired the most, and different, packings in the least time; see docs/packing.md.
+constexpr Try kTries[] = {{true, 2, Strategy::fewest_choices},
+                          {true, 1, Strategy::fewest_choices},
+                          {false, 3, Strategy::by_rank},
+                          {true, 2, Strategy::lowest},
+                          {false, 2, Strategy::lowest}};
 
 }  // namespace
 
@@ -94,12 +99,16 @@ Placement repair(const Instance& instance, std::span<const int64_t> hint, int64_
                  const Inference& inference, const Limits& limits) {
   const View up(instance, hint, capacity, false, limits);
   if (up.filled()) return up.take_filled();
+  if (searching) {
+    Placement found = repair_windows(instance, hint, capacity, inference, limits);
+    if (!found.offsets.empty()) return found;
+  }
   if (!instance.alignments.empty()) return {};  // seen from the top, alignments are others
   const View down(instance, hint, capacity, true, limits);
   if (down.filled()) return down.take_filled();
   for (const Try& way : kTries) {
     if (!searching || std::chrono::steady_clock::now() >= limits.deadline) break;
-    Placement found = (way.from_top ? down : up).search(way.strategy, way.keeping, inference, limits);
+    Placement found = (way.from_top ? down : up).search(way.strategy, way.quarters, inference, limits);
     if (!found.offsets.empty()) return found;
   }
   return {};

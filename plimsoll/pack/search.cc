@@ -127,11 +127,11 @@ int32_t Search::first_next(int32_t section, Accept accept) const {
 }
 
 int32_t Search::choose_forced(Span range) const {
-  for (int32_t s = range.first; s < range.end; ++s) {
-    if (state_.idle(s) || state_.choices(s) > 1) continue;
-    if (const int32_t buffer = choose_in_section(s); buffer >= 0) return buffer;
-  }
-  return -1;
+  int32_t buffer = -1;
+  for_each_within(state_.speaking().words(), range.first, range.end, [&](int32_t s) {
+    if (buffer < 0 && state_.choices(s) == 1) buffer = choose_in_section(s);
+  });
+  return buffer;
 }
 
 // The first buffer of the tightest section that has one which `accept`s.
@@ -139,9 +139,9 @@ template <typename Accept>
 int32_t Search::choose_tightest(Span range, Accept accept) const {
   const auto tightest = [&](auto candidate) {
     int32_t best = -1;
-    for (int32_t s = range.first; s < range.end; ++s) {
-      if (!state_.idle(s) && (best < 0 || tighter(s, best)) && candidate(s)) best = s;
-    }
+    for_each_within(state_.speaking().words(), range.first, range.end, [&](int32_t s) {
+      if ((best < 0 || tighter(s, best)) && candidate(s)) best = s;
+    });
     return best;
   };
   const auto usable = [&](int32_t s) {

@@ -17,7 +17,9 @@ State::State(const Instance& instance, const Inference& inference)
       waiting_(instance.count()),
       next_twin_(instance.count(), -1),
       floors_(instance.sections()),
+      lowest_tops_(instance.sections()),
       choices_(instance.sections()),
+      speaking_(instance.sections()),
       dirty_sections_(instance.sections()),
       dirty_buffers_(instance.count()) {
   const int32_t count = instance.count();
@@ -76,6 +78,7 @@ bool State::reset(int64_t capacity) {
   starts_.assign(instance_.sections(), 0);
   ends_.assign(instance_.sections(), 0);
   crossings_.assign(instance_.sections(), 0);
+  speaking_.clear();
   for (int32_t i = 0; i < instance_.count(); ++i) shift(i, 1);
   for (int32_t s = 0; s < instance_.sections(); ++s) dirty_sections_.insert(s);
   for (const int32_t i : fixed_) resting_[i] = lowest_[i] = instance_.fixed[i];
@@ -83,7 +86,12 @@ bool State::reset(int64_t capacity) {
     if (instance_.fixed_offset(i) < 0 && !raise_lowest(i, lift_over_fixed(i, lowest_[i]))) return false;
     if (next_twin_[i] >= 0 && !raise_lowest(next_twin_[i], lowest_[i] + instance_.sizes[i])) return false;
   }
-  return propagate();
+  return place_fixed() && propagate();
+}
+
+// Those with nothing unplaced that fits below them.
+bool State::place_fixed() {
+  return std::all_of(fixed_.begin(), fixed_.end(), [&](int32_t i) { return !placeable(i) || put(i); });
 }
 
 // Takes a buffer into the unplaced ones (sign 1) or out of them (sign -1).
@@ -93,6 +101,9 @@ void State::shift(int32_t buffer, int64_t sign) {
     for (int32_t s = span.first; s < span.end; ++s) limits_[s] -= bytes;
     starts_[span.first] += static_cast<int32_t>(sign);
     ends_[span.end - 1] += static_cast<int32_t>(sign);
+    note_speaking(span.first);
+    note_speaking(span.end - 1);
+    if (span.end < instance_.sections()) note_speaking(span.end);
   }
   const Span hull = instance_.hull(buffer);
   for (int32_t s = hull.first; s + 1 < hull.end; ++s) crossings_[s] += static_cast<int32_t>(sign);
@@ -103,31 +114,41 @@ void State::shift(int32_t buffer, int64_t sign) {
   }
 }
 
+void State::note_speaking(int32_t section) {
+  const bool within_next = ends_[section] == 0;  // or empty
+  const bool within_previous = section > 0 && starts_[section] == 0 && ends_[section - 1] > 0;
+  if (within_next || within_previous) {
+    speaking_.erase(section);
+  } else {
+    speaking_.insert(section);
+  }
+}
+
 bool State::placeable(int32_t buffer) const {
   const int64_t offset = resting_[buffer];
   return !waits(buffer) && all_common(conflicts(buffer), unplaced_.words(), words(),
                                       [&](int32_t other) { return lowest_[other] + instance_.sizes[other] > offset; });
 }
 
-bool State::place(int32_t buffer) {
-  trail_.push_back({Kind::placed, buffer, 0, 0});
+bool State::place(int32_t buffer) { return put(buffer) && propagate(); }
+
+bool State::put(int32_t buffer) {
+  trail_.push_back({Kind::placed, buffer, 0, 0, 0});
   shift(buffer, -1);
   waiting_.erase(buffer);
   const int64_t top = resting_[buffer] + instance_.sizes[buffer];
   for (const Span& span : instance_.spans_of(buffer)) {
-    for (int32_t s = span.first; s < span.end; ++s) dirty_sections_.insert(s);
     // When the last span that ends there is gone, the next section speaks for both.
-    if (span.end < instance_.sections()) dirty_sections_.insert(span.end);
+    const int32_t end = std::min(span.end + 1, instance_.sections());
+    for_each_within(speaking_.words(), span.first, end, [&](int32_t s) { dirty_sections_.insert(s); });
   }
-  touch(buffer, lowest_[buffer]);
-  const bool consistent =
-      all_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) { return rest_on(other, top); });
-  return consistent && propagate();
+  touch_waiting(buffer, lowest_[buffer]);
+  return all_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) { return rest_on(other, top); });
 }
 
 bool State::pass_over(int32_t buffer) {
   if (instance_.fixed_offset(buffer) >= 0) return false;
-  const int64_t support = lowest_support(buffer);
+  const int64_t support = lowest_support(buffer, resting_[buffer] + 1);
   if (support == INT64_MAX) return false;
   const int64_t higher = resting_[buffer] + 1;
   return raise_lowest(buffer, inference_.support ? std::max(support, higher) : higher) && propagate();
@@ -148,7 +169,8 @@ void State::undo(size_t mark) {
         break;
       case Kind::section:
         floors_[change.index] = change.first;
-        choices_[change.index] = static_cast<int32_t>(change.second);
+        lowest_tops_[change.index] = change.second;
+        choices_[change.index] = change.choices;
         break;
     }
     trail_.pop_back();
@@ -187,7 +209,8 @@ bool State::raise_lowest(int32_t buffer, int64_t offset) {
   const int64_t before = lowest_[buffer];
   lowest_[buffer] = offset;
   note_waiting(buffer);
-  touch(buffer, before);
+  touch_sections(buffer, before);
+  touch_waiting(buffer, before);
   const int32_t twin = next_twin_[buffer];
   return twin < 0 || !unplaced_.contains(twin) || raise_lowest(twin, offset + instance_.sizes[buffer]);
 }
@@ -204,14 +227,22 @@ bool State::rest_on(int32_t buffer, int64_t top) {
   return true;
 }
 
-// Queues what may follow from a buffer's lowest offset having risen: sections where it could come next before, and
-// waiting buffers that it might have supported.
-void State::touch(int32_t buffer, int64_t lowest_before) {
+// Queues the sections for which something may follow from a buffer's lowest offset having risen. Where it could come
+// next and still can, nothing does unless it was the lowest there, at its offset or its end.
+void State::touch_sections(int32_t buffer, int64_t lowest_before) {
+  const int64_t top_before = lowest_before + instance_.sizes[buffer];
+  const int64_t lowest = lowest_[buffer];
   for (const Span& span : instance_.spans_of(buffer)) {
-    for (int32_t s = span.first; s < span.end; ++s) {
-      if (limits_[s] >= lowest_before) dirty_sections_.insert(s);
-    }
+    for_each_within(speaking_.words(), span.first, span.end, [&](int32_t s) {
+      if (lowest_before > limits_[s]) return;
+      if (lowest <= limits_[s] && lowest_before > floors_[s] && top_before > lowest_tops_[s]) return;
+      dirty_sections_.insert(s);
+    });
   }
+}
+
+// The same for the waiting buffers that it might have supported.
+void State::touch_waiting(int32_t buffer, int64_t lowest_before) {
   for_each_common(conflicts(buffer), waiting_.words(), words(), [&](int32_t other) {
     if (lowest_before < resting_[other] + instance_.sizes[other]) dirty_buffers_.insert(other);
   });
@@ -220,7 +251,7 @@ void State::touch(int32_t buffer, int64_t lowest_before) {
 bool State::propagate() {
   for (;;) {
     if (const int32_t section = dirty_sections_.pop(); section >= 0) {
-      if (!deduce_section(section)) return false;
+      if (speaking_.contains(section) && !deduce_section(section)) return false;
     } else if (const int32_t buffer = dirty_buffers_.pop(); buffer >= 0) {
       if (!deduce_support(buffer)) return false;
     } else {
@@ -230,24 +261,26 @@ bool State::propagate() {
 }
 
 bool State::deduce_section(int32_t section) {
-  if (idle(section)) return true;
+  const int64_t* const sizes = instance_.sizes.data();
   const int64_t limit = limits_[section];
   int64_t floor = INT64_MAX;
   int64_t lowest_top = INT64_MAX;
-  int64_t highest = 0;
+  int64_t lowest_late = INT64_MAX;  // of those that cannot come next
   int32_t choices = 0;
   for_each_common(members(section), unplaced_.words(), words(), [&](int32_t i) {
-    highest = std::max(highest, lowest_[i]);
-    if (lowest_[i] > limit) return;
-    ++choices;
-    floor = std::min(floor, lowest_[i]);
-    lowest_top = std::min(lowest_top, lowest_[i] + instance_.sizes[i]);
+    const int64_t lowest = lowest_[i];
+    const bool can_be_next = lowest <= limit;
+    choices += can_be_next ? 1 : 0;
+    floor = std::min(floor, lowest);
+    lowest_top = std::min(lowest_top, can_be_next ? lowest + sizes[i] : INT64_MAX);
+    lowest_late = std::min(lowest_late, can_be_next ? INT64_MAX : lowest);
   });
   if (choices == 0) return false;
-  trail_.push_back({Kind::section, section, floors_[section], choices_[section]});
+  trail_.push_back({Kind::section, section, choices_[section], floors_[section], lowest_tops_[section]});
   floors_[section] = floor;
+  lowest_tops_[section] = lowest_top;
   choices_[section] = choices;
-  if (!inference_.not_first || highest <= limit) return true;
+  if (!inference_.not_first || lowest_late >= lowest_top) return true;
   return all_common(members(section), unplaced_.words(), words(), [&](int32_t i) {
     return lowest_[i] <= limit || lowest_[i] >= lowest_top || raise_lowest(i, lowest_top);
   });
@@ -255,18 +288,19 @@ bool State::deduce_section(int32_t section) {
 
 bool State::deduce_support(int32_t buffer) {
   if (!unplaced_.contains(buffer) || !waits(buffer)) return true;
-  const int64_t support = lowest_support(buffer);
+  const int64_t support = lowest_support(buffer, lowest_[buffer]);
   if (support == INT64_MAX) return false;
   return !inference_.support || raise_lowest(buffer, support);
 }
 
-// The lowest end of an unplaced buffer that this one, not staying where it would rest now, can come to rest on. One
-// must reach into the room that it leaves, for else it would fall back there.
-int64_t State::lowest_support(int32_t buffer) const {
+// The lowest end of an unplaced buffer that this one, not staying where it would rest now, can come to rest on; any end
+// when it is at most `enough`. One must reach into the room that it leaves, for else it would fall back there.
+int64_t State::lowest_support(int32_t buffer, int64_t enough) const {
   const int64_t room_end = inference_.dominance ? resting_[buffer] + instance_.sizes[buffer] : INT64_MAX;
   int64_t lowest_top = INT64_MAX;
-  for_each_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) {
+  all_common(conflicts(buffer), unplaced_.words(), words(), [&](int32_t other) {
     if (lowest_[other] < room_end) lowest_top = std::min(lowest_top, lowest_[other] + instance_.sizes[other]);
+    return lowest_top > enough;
   });
   return lowest_top;
 }

@@ -49,12 +49,9 @@ class State {
   // It may be placed now: it does not wait, and no unplaced buffer fits below it.
   bool placeable(int32_t buffer) const;
 
-  // Whether a section says nothing of its own: no buffer of it is unplaced, or a neighbour has all of those.
-  bool idle(int32_t section) const {
-    if (limits_[section] == capacity_ || (ends_[section] == 0 && section + 1 < instance_.sections())) return true;
-    return section > 0 && starts_[section] == 0 && ends_[section - 1] > 0;
-  }
-  // Of any other: how many buffers can come next, and how much room can be wasted before the rest no longer fits.
+  // The sections that say something of their own: a buffer of it is unplaced, and no neighbour has all of those.
+  const BitSet& speaking() const { return speaking_; }
+  // Of these: how many buffers can come next, and how much room can be wasted before the rest no longer fits.
   int32_t choices(int32_t section) const { return choices_[section]; }
   int64_t slack(int32_t section) const { return limits_[section] - floors_[section]; }
   // A buffer can come next in a section when it lies no higher than this.
@@ -63,27 +60,32 @@ class State {
   bool cut_after(int32_t section) const { return crossings_[section] == 0; }
 
  private:
-  enum class Kind : int32_t { offsets, placed, section };
+  enum class Kind : int8_t { offsets, placed, section };
   struct Change {
     Kind kind;
     int32_t index;
-    int64_t first;   // resting or floor before
-    int64_t second;  // lowest or choices before
+    int32_t choices;  // before
+    int64_t first;    // resting or floor before
+    int64_t second;   // lowest or lowest top before
   };
 
   void list_fixed_near();
+  bool place_fixed();
+  bool put(int32_t buffer);
   void order_twins();
   void shift(int32_t buffer, int64_t sign);
-  void record(int32_t buffer) { trail_.push_back({Kind::offsets, buffer, resting_[buffer], lowest_[buffer]}); }
+  void note_speaking(int32_t section);
+  void record(int32_t buffer) { trail_.push_back({Kind::offsets, buffer, 0, resting_[buffer], lowest_[buffer]}); }
   void note_waiting(int32_t buffer);
   bool raise_lowest(int32_t buffer, int64_t offset);
   bool rest_on(int32_t buffer, int64_t top);
   int64_t lift_over_fixed(int32_t buffer, int64_t offset) const;
-  void touch(int32_t buffer, int64_t lowest_before);
+  void touch_sections(int32_t buffer, int64_t lowest_before);
+  void touch_waiting(int32_t buffer, int64_t lowest_before);
   bool propagate();
   bool deduce_section(int32_t section);
   bool deduce_support(int32_t buffer);
-  int64_t lowest_support(int32_t buffer) const;
+  int64_t lowest_support(int32_t buffer, int64_t enough) const;
 
   const Instance& instance_;
   const Inference inference_;
@@ -98,11 +100,15 @@ class State {
   std::vector<int64_t> resting_;
   std::vector<int64_t> lowest_;
   std::vector<int64_t> limits_;  // capacity less the unplaced sizes of the section
-  std::vector<int64_t> floors_;  // lowest `lowest` in the section
+  // Of each section that speaks, at rest: the lowest `lowest`, the lowest end of a buffer that can come next, and how
+  // many can.
+  std::vector<int64_t> floors_;
+  std::vector<int64_t> lowest_tops_;
   std::vector<int32_t> choices_;
   std::vector<int32_t> starts_;     // unplaced spans that begin with the section
   std::vector<int32_t> ends_;       // unplaced spans that end with it
   std::vector<int32_t> crossings_;  // unplaced buffers whose hull holds a section and the next
+  BitSet speaking_;
   BitSet dirty_sections_;
   BitSet dirty_buffers_;
   std::vector<Change> trail_;

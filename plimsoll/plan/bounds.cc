@@ -10,7 +10,7 @@ size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool must_stay(const StepGraph& graph, const GraphStorage& storage, int32_t next_event) {
   const GraphNode& maker = graph.nodes[at(storage.maker)];
-  return !storage.droppable || maker.repeatable_until < next_event;
+  return !storage.spillable && (!storage.droppable || maker.repeatable_until < next_event);
 }
 
 // Calls `visit(storage, node, stays)` for every storage that is wanted before and after a node which does not touch it.
@@ -34,20 +34,38 @@ struct Item {
   int64_t bytes = 0;
 };
 
-// The least time that frees so many bytes, were ops divisible.
-double cheapest_seconds(const StepGraph& graph, std::vector<Item>& items, int64_t over_bytes) {
+// The least time that frees so many bytes, were ops divisible. The items are in the order of their price.
+double cheapest_seconds(const StepGraph& graph, const std::vector<Item>& items, double over_bytes) {
+  double seconds = 0;
+  for (const Item& item : items) {
+    if (over_bytes <= 0) break;
+    const double part = std::min(1.0, over_bytes / static_cast<double>(item.bytes));
+    seconds += part * graph.nodes[at(item.maker)].seconds;
+    over_bytes -= static_cast<double>(item.bytes);
+  }
+  return seconds;
+}
+
+void sort_by_price(const StepGraph& graph, std::vector<Item>& items) {
   const auto price = [&](const Item& item) {
     return graph.nodes[at(item.maker)].seconds / static_cast<double>(item.bytes);
   };
   std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) { return price(a) < price(b); });
-  double seconds = 0;
-  for (const Item& item : items) {
-    if (over_bytes <= 0) break;
-    const double part = std::min(1.0, static_cast<double>(over_bytes) / static_cast<double>(item.bytes));
-    seconds += part * graph.nodes[at(item.maker)].seconds;
-    over_bytes -= item.bytes;
+}
+
+// The same where a disk takes some of the bytes: no more than it can write and read back in the time of the step.
+double cheapest_with_disk(const StepGraph& graph, const std::vector<Item>& items, int64_t over_bytes) {
+  constexpr int kHalvings = 20;
+  const auto over = static_cast<double>(over_bytes);
+  const double step = graph.seconds();
+  double high = cheapest_seconds(graph, items, over);
+  double low = 0;
+  for (int i = 0; graph.can_spill() && i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    const double moved = (step + middle) * graph.spill.bytes_per_s / 2;
+    (cheapest_seconds(graph, items, over - moved) > middle ? low : high) = middle;
   }
-  return seconds;
+  return graph.can_spill() ? low : high;
 }
 
 }  // namespace
@@ -76,7 +94,9 @@ double least_seconds(const StepGraph& graph, int64_t limit_bytes) {
   });
   double most = 0;
   for (size_t node = 0; node < over.size(); ++node) {
-    if (over[node] > 0) most = std::max(most, cheapest_seconds(graph, items[node], over[node]));
+    if (over[node] <= 0) continue;
+    sort_by_price(graph, items[node]);
+    most = std::max(most, cheapest_with_disk(graph, items[node], over[node]));
   }
   return graph.seconds() + most;
 }

@@ -1,4 +1,4 @@
-// What no plan can beat, whatever it recomputes: proofs for refusals and for the gap that a plan may have.
+// What no plan can beat, whatever it recomputes or spills: proofs for refusals and for the gap that a plan may have.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/ops/spill.h"
 #include "plimsoll/program/ops/spilled.h"
 
 namespace plimsoll::plan {
@@ -35,6 +36,7 @@ class Analysis {
     for (const Value output : program_.outputs) keep(output);
     for (size_t op = 0; options.in_place && op < program_.ops.size(); ++op) hand_over(static_cast<int32_t>(op));
     for (const Value value : program::spilled_values(program_)) storage(value).bytes = 0;  // they lie in a file
+    for (const Value value : program::spilled_results(program_)) storage(value).bytes = 0;
     give_buffers();
     std::sort(found_.storages.begin(), found_.storages.end(),
               [](const Storage& a, const Storage& b) { return a.owner.index < b.owner.index; });

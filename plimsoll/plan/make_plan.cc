@@ -9,6 +9,7 @@
 #include "plimsoll/plan/bounds.h"
 #include "plimsoll/plan/cost.h"
 #include "plimsoll/plan/plan.h"
+#include "plimsoll/plan/plan_steps.h"
 #include "plimsoll/plan/rewrite.h"
 #include "plimsoll/plan/search.h"
 
@@ -32,17 +33,6 @@ std::string text_of(const Program& program, const Op& op) {
   return fmt::format("{} %{}", op.def->name, program[op.outputs[0]].name);
 }
 
-std::vector<Step> steps_of(const StepGraph& graph, const Schedule& schedule) {
-  std::vector<Step> steps;
-  for (const ScheduledStep& step : schedule.steps) {
-    steps.push_back({step.again ? StepKind::recompute : StepKind::run, graph.nodes[at(step.node)].op, {}, 0});
-  }
-  for (const Instance& instance : schedule.instances) {
-    steps[at(instance.first)].writes.push_back({graph.storages[at(instance.storage)].owner, 0});
-  }
-  return steps;
-}
-
 std::vector<Placed> place_resident(const Program& program, const MemoryPlan& memory) {
   std::vector<Placed> resident;
   for (const auto* list : {&program.inputs, &program.parameters, &program.state}) {
@@ -63,8 +53,11 @@ class Planner {
   Planner(const Lowered& lowered, const PlanOptions& options)
       : lowered_(lowered),
         options_(options),
-        graph_(make_step_graph(lowered, seconds())),
+        graph_(make_step_graph(lowered, seconds(), options.spill)),
         search_(graph_, deadline_after(options.time_limit_s), options.work_limit) {
+    if (!options.recompute) {
+      for (GraphStorage& storage : graph_.storages) storage.droppable = false;
+    }
     if (!options.progress) return;
     search_.tell([this](const Found& found) {
       options_.progress({search_.work(), effort(), found.peak_bytes, found.seconds});
@@ -72,10 +65,11 @@ class Planner {
   }
 
   std::variant<Plan, Refusal> plan() {
+    find_fullest_moment();
     Plan unplanned = placed(hold_all(graph_), INT64_MAX);
     unplanned_ = {unplanned.arena_bytes, unplanned.predicted_s};
     if (unplanned.arena_bytes <= options_.budget_bytes) return finish(std::move(unplanned));
-    if (!options_.recompute) return refusal(unplanned);
+    if (!options_.recompute && !graph_.can_spill()) return refusal(unplanned);
     const bool is_hopeless = least_bytes(graph_).bytes > options_.budget_bytes;
     std::optional<Fit> fit = is_hopeless ? std::nullopt : find_fit(options_.budget_bytes);
     if (!fit && options_.find_smallest) fit = find_smallest(unplanned.arena_bytes);
@@ -94,6 +88,15 @@ class Planner {
     Plan plan;
   };
 
+  void find_fullest_moment() {
+    const Schedule& whole = search_.schedule(hold_all(graph_));
+    bytes_at_fullest_.resize(graph_.storages.size(), 0);
+    for (const Instance& instance : whole.instances) {
+      if (instance.first >= whole.peak_step || instance.last <= whole.peak_step) continue;
+      bytes_at_fullest_[at(instance.storage)] = graph_.storages[at(instance.storage)].bytes;
+    }
+  }
+
   std::vector<double> seconds() const {
     if (options_.op_seconds.empty()) return roofline_seconds(lowered_);
     if (options_.op_seconds.size() == lowered_.ops.size()) {
@@ -107,7 +110,9 @@ class Planner {
     const Schedule& schedule = search_.schedule(holds);
     Plan plan;
     plan.predicted_s = schedule.seconds;
-    plan.steps = steps_of(graph_, schedule);
+    plan.steps = plan_steps(lowered_.program, graph_, schedule);
+    plan.file_bytes = file_bytes(lowered_.program, plan.steps);
+    plan.measures = spills(schedule);
     const Rewritten rewritten = rewrite(lowered_, plan.steps);
     const bool minimise = budget_bytes == INT64_MAX;
     const MemoryPlan memory =
@@ -125,12 +130,11 @@ class Planner {
     return plan;
   }
 
-  // Any plan within the budget, soon. What does not pack is tried again with fewer bytes alive. By the construction of
-  // another find alone, where `like` is one.
-  std::optional<Fit> find_fit(int64_t budget_bytes, const Found* like = nullptr) {
+  // Any plan within the budget, soon. What does not pack is tried again with fewer bytes alive.
+  std::optional<Fit> find_fit(int64_t budget_bytes) {
     int64_t limit = budget_bytes;
     for (int i = 0; i < kPackingTries; ++i) {
-      std::optional<Found> found = like != nullptr ? search_.find_like(*like, limit) : search_.find_any(limit);
+      std::optional<Found> found = search_.find_any(limit);
       if (!found) return std::nullopt;
       Plan plan = placed(found->holds, budget_bytes);
       if (plan.arena_bytes <= budget_bytes) return Fit{std::move(*found), limit, std::move(plan)};
@@ -174,8 +178,7 @@ class Planner {
   std::optional<Fit> find_smallest(int64_t high) {
     std::optional<Fit> best;
     const auto try_at = [&](int64_t budget_bytes) {
-      std::optional<Fit> fit = best ? find_fit(budget_bytes, &best->found) : std::nullopt;
-      if (!fit) fit = find_fit(budget_bytes);
+      std::optional<Fit> fit = find_fit(budget_bytes);
       if (!fit) return false;
       high = fit->plan.arena_bytes;
       best = std::move(fit);
@@ -197,14 +200,33 @@ class Planner {
     plan.unplanned_bytes = unplanned_.bytes;
     plan.unplanned_s = unplanned_.seconds;
     plan.bound_s = least_seconds(graph_, options_.budget_bytes);
-    plan.measures = measures(plan);
+    add_recomputes(plan);
     plan.cut_short = search_.is_out_of_time();
     return plan;
   }
 
+  // By storage: how long steps wait for its copies.
+  std::vector<Measure> spills(const Schedule& schedule) const {
+    std::map<int32_t, Measure> by_storage;
+    const double processor_s = graph_.spill.processor_s_per_byte;
+    for (const ScheduledCopy& copy : schedule.copies) {
+      const int32_t storage = schedule.instances[at(copy.instance)].storage;
+      Measure& measure = by_storage[storage];
+      measure.times = measure.kind.empty() ? 0 : measure.times;
+      measure.times += copy.fetches ? 1 : 0;
+      measure.kind = "spill";
+      measure.what = "%" + lowered_.program[graph_.storages[at(storage)].owner].name;
+      measure.saved_bytes = bytes_at_fullest_[at(storage)];
+      measure.cost_s += copy.waited_s + processor_s * static_cast<double>(graph_.storages[at(storage)].bytes);
+    }
+    std::vector<Measure> list;
+    for (auto& [storage, measure] : by_storage) list.push_back(std::move(measure));
+    return list;
+  }
+
   // By op: what its recomputing costs, and which of its results were alive at the program's fullest moment and need
   // not be now.
-  std::vector<Measure> measures(const Plan& plan) {
+  void add_recomputes(Plan& plan) {
     std::map<int32_t, Measure> by_op;
     std::vector<double> seconds(lowered_.ops.size(), 0);
     for (const GraphNode& node : graph_.nodes) seconds[at(node.op)] = node.seconds;
@@ -216,22 +238,14 @@ class Planner {
       measure.what = text_of(lowered_.program, lowered_.program.ops[at(step.op)]);
       measure.cost_s += seconds[at(step.op)];
     }
-    add_savings(by_op);
-    std::vector<Measure> list;
+    for (size_t place = 0; place < graph_.storages.size(); ++place) {
+      const auto measure = by_op.find(graph_.nodes[at(graph_.storages[place].maker)].op);
+      if (measure != by_op.end()) measure->second.saved_bytes += bytes_at_fullest_[place];
+    }
+    std::vector<Measure>& list = plan.measures;
     for (auto& [op, measure] : by_op) list.push_back(std::move(measure));
     std::stable_sort(list.begin(), list.end(),
                      [](const Measure& a, const Measure& b) { return a.saved_bytes > b.saved_bytes; });
-    return list;
-  }
-
-  void add_savings(std::map<int32_t, Measure>& by_op) {
-    const Schedule& whole = search_.schedule(hold_all(graph_));
-    for (const Instance& instance : whole.instances) {
-      const GraphStorage& storage = graph_.storages[at(instance.storage)];
-      const auto measure = by_op.find(graph_.nodes[at(storage.maker)].op);
-      if (measure == by_op.end() || instance.first >= whole.peak_step || instance.last <= whole.peak_step) continue;
-      measure->second.saved_bytes += storage.bytes;
-    }
   }
 
   Refusal refusal(const Plan& smallest) const {
@@ -268,6 +282,7 @@ class Planner {
     int64_t bytes = 0;
     double seconds = 0;
   } unplanned_;
+  std::vector<int64_t> bytes_at_fullest_;  // by storage: of the program as it is, beside what works then
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "plimsoll/plan/measure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,6 +11,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/arena.h"
 #include "plimsoll/memory/file_pages.h"
+#include "plimsoll/memory/spill_file.h"
 #include "plimsoll/program/op.h"
 
 namespace plimsoll::plan {
@@ -143,7 +146,49 @@ std::vector<Wanted> find_wanted(std::span<const Lowered* const> programs, const 
   return list;
 }
 
+constexpr int64_t kCopyBytes = 4 * kMiB;
+constexpr int64_t kCopies = 16;  // to the file, and back
+
+struct CopySeconds {
+  double disk = 0;
+  double processor = 0;
+};
+
+double seconds_of_all_threads() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+// Of one MiB, one way.
+CopySeconds seconds_to_copy(const std::string& folder) {
+  SpillFile file(folder);
+  std::vector<std::byte> memory(kCopyBytes, std::byte{1});
+  const int64_t room = file.room(kCopies * kCopyBytes);
+  const auto start = Clock::now();
+  const double processor = seconds_of_all_threads();
+  SpillFile::Job last = 0;
+  for (int64_t i = 0; i < kCopies; ++i) last = file.write(memory.data(), kCopyBytes, room + i * kCopyBytes);
+  for (int64_t i = 0; i < kCopies; ++i) last = file.read(memory.data(), kCopyBytes, room + i * kCopyBytes);
+  file.wait(last);
+  constexpr auto kCopied = static_cast<double>(2 * kCopies * kCopyBytes / kMiB);
+  return {seconds_since(start) / kCopied, (seconds_of_all_threads() - processor) / kCopied};
+}
+
 }  // namespace
+
+SpillOptions measure_spill(const std::string& folder, CostTable& table) {
+  const std::string disk = fmt::format("spill of 1 MiB in {}", folder);
+  const std::string processor = disk + ", of the processor";
+  if (!table.contains(disk) || !table.contains(processor)) {
+    const CopySeconds measured = seconds_to_copy(folder);
+    table[disk] = {measured.disk, 0, kMiB};
+    table[processor] = {measured.processor, 0, kMiB};
+  }
+  constexpr double kLeast = 1e-9;
+  return {.bytes_per_s = static_cast<double>(kMiB) / std::max(table[disk].seconds, kLeast),
+          .processor_s_per_byte = table[processor].seconds / static_cast<double>(kMiB)};
+}
 
 void measure_costs(std::span<const Lowered* const> programs, const MeasureOptions& options, CostTable& table) {
   const auto start = Clock::now();

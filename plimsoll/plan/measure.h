@@ -1,4 +1,4 @@
-// Runs kernels to learn what they cost.
+// Runs kernels and copies to learn what they cost.
 #pragma once
 
 #include <functional>
@@ -6,6 +6,7 @@
 
 #include "plimsoll/base/budget.h"
 #include "plimsoll/plan/cost_cache.h"
+#include "plimsoll/plan/spill_options.h"
 
 namespace plimsoll::plan {
 
@@ -19,5 +20,9 @@ struct MeasureOptions {
 // memory that holds one op at a time.
 void measure_costs(std::span<const kernels::Lowered* const> programs, const MeasureOptions& options, CostTable& table);
 void measure_costs(const kernels::Lowered& lowered, const MeasureOptions& options, CostTable& table);
+
+// How fast the disk of a folder is with copies of plans, each way: as the table has it, or measured and entered there.
+// SystemError as from a SpillFile.
+SpillOptions measure_spill(const std::string& folder, CostTable& table);
 
 }  // namespace plimsoll::plan

@@ -78,7 +78,11 @@ class Oracle {
     require_same_program(plan_, lowered_);
     check_arena();
     place_resident();
-    for (step_ = 0; step_ < plan_.steps.size(); ++step_) act(plan_.steps[step_]);
+    for (step_ = 0; step_ < plan_.steps.size(); ++step_) {
+      finish_copies();
+      plan_.steps[step_].is_copy() ? start_copy(plan_.steps[step_]) : act(plan_.steps[step_]);
+    }
+    finish_copies();
     check_end();
   }
 
@@ -164,6 +168,85 @@ class Oracle {
     }
   }
 
+  // A copy under way between these bytes of the arena and those of the file.
+  struct Copying {
+    StepKind kind;
+    Value owner;
+    int version;
+    Interval memory;
+    Interval file;
+    int32_t finish_before;
+  };
+
+  void start_copy(const Step& step) {
+    const Value owner = step.copied;
+    if (!owner || at(owner) >= where_.size() || info(owner).storage != owner || maker_[at(owner)] < 0) {
+      fail("step {} copies value {}, which is no result with memory of its own", step_, owner.index);
+    }
+    const std::string here = fmt::format("step {}, {} of %{}", step_, name(step.kind), info(owner).name);
+    if (step.finish_before <= static_cast<int64_t>(step_) ||
+        step.finish_before > static_cast<int64_t>(plan_.steps.size())) {
+      fail("{} is done before step {}, expected one after it", here, step.finish_before);
+    }
+    const Interval file = place_in_file(step, here);
+    const Interval memory =
+        step.kind == StepKind::spill ? start_spill(step, file, here) : start_fetch(step, file, here);
+    copying_.push_back({step.kind, owner, version_[at(owner)], memory, file, step.finish_before});
+  }
+
+  Interval place_in_file(const Step& step, std::string_view here) {
+    const int64_t bytes = bytes_of(step.copied);
+    if (step.file_offset < 0 || step.file_offset > plan_.file_bytes - bytes) {
+      fail("{}: {} bytes at offset {} do not lie in the file of {}", here, bytes, step.file_offset, plan_.file_bytes);
+    }
+    const Interval file{step.file_offset, step.file_offset + bytes};
+    file_end_ = std::max(file_end_, file.end);
+    for (const Copying& other : copying_) {
+      if (other.file.overlaps(file))
+        fail("{} shares bytes of the file with a copy of %{} that is not done", here, info(other.owner).name);
+    }
+    return file;
+  }
+
+  Interval start_spill(const Step& step, const Interval& file, std::string_view here) {
+    if (!step.writes.empty()) fail("{} writes into memory", here);
+    check_read(step.copied, here);
+    file_.write(file, {});
+    return where_[at(step.copied)];
+  }
+
+  Interval start_fetch(const Step& step, const Interval& file, std::string_view here) {
+    if (step.writes.size() != 1 || step.writes[0].owner != step.copied) fail("{} does not say where it goes", here);
+    const auto spilled = spilled_version_.find(step.copied.index);
+    if (!file_.holds(file, step.copied)) fail("{}: it does not lie there in the file", here);
+    if (spilled->second != version_[at(step.copied)]) fail("{}: it has new content since it was spilled", here);
+    const Interval memory = place(step.copied, step.writes[0].offset, here);
+    check_not_copied(memory, here);
+    bytes_.write(memory, {});
+    return memory;
+  }
+
+  void finish_copies() {
+    for (const Copying& copy : copying_) {
+      if (copy.finish_before != static_cast<int64_t>(step_)) continue;
+      if (copy.kind == StepKind::fetch) {
+        put(copy.owner, copy.memory);
+      } else {
+        file_.write(copy.file, copy.owner);
+        spilled_version_[copy.owner.index] = copy.version;
+      }
+    }
+    std::erase_if(copying_, [&](const Copying& copy) { return copy.finish_before == static_cast<int64_t>(step_); });
+  }
+
+  // Nothing may be written where a copy under way reads or writes.
+  void check_not_copied(const Interval& written, std::string_view here) const {
+    for (const Copying& copy : copying_) {
+      if (copy.memory.overlaps(written))
+        fail("{} writes where the {} of %{} is not done", here, name(copy.kind), info(copy.owner).name);
+    }
+  }
+
   void act(const Step& step) {
     if (step.op < 0 || static_cast<size_t>(step.op) >= runs_.size()) {
       fail("step {} is op {}, the program has {}", step_, step.op, runs_.size());
@@ -200,6 +283,7 @@ class Oracle {
       made.push_back(place(output, step.writes[next++].offset, here(op) + ", result"));
       check_beside_operands(op, k, made.back());
       check_apart(made.back(), std::span(made).first(made.size() - 1), here(op) + ": two results");
+      check_not_copied(made.back(), here(op));
     }
     if (next != step.writes.size()) fail("{} writes what it does not make", here(op));
     return made;
@@ -250,6 +334,7 @@ class Oracle {
     const Interval scratch = place_bytes(scratch_bytes(step, op), step.scratch_offset, here(op) + ", scratch");
     if (scratch == Interval{}) return;
     check_apart(scratch, made, here(op) + ": scratch and a result");
+    check_not_copied(scratch, here(op));
     for (const Value input : op.inputs) {
       const Interval& read = where_[at(info(input).storage)];
       if (scratch.overlaps(read)) fail("{} has its scratch over its operand %{}", here(op), info(input).name);
@@ -261,6 +346,7 @@ class Oracle {
     const Value output = op.outputs[static_cast<size_t>(overwrite.output)];
     if (!output) return;
     const Value owner = info(output).storage;
+    check_not_copied(where_[at(owner)], here(op));
     seen_[at(output)] = ++version_[at(owner)];
   }
 
@@ -279,19 +365,26 @@ class Oracle {
     if (highest_ != plan_.arena_bytes) {
       fail("the arena takes {} bytes, the plan reaches up to {}", plan_.arena_bytes, highest_);
     }
+    if (file_end_ != plan_.file_bytes) {
+      fail("the file takes {} bytes, the plan reaches up to {}", plan_.file_bytes, file_end_);
+    }
   }
 
   const Plan& plan_;
   const kernels::Lowered& lowered_;
   const Program& program_;
   Bytes bytes_;
-  std::vector<Interval> where_;  // by owner: its newest instance
-  std::vector<int> version_;     // by owner: how often its content was replaced
-  std::vector<int> seen_;        // by value that is no view: the version of its storage when it was made; -1: not yet
-  std::vector<int> runs_;        // by op
-  std::vector<int32_t> maker_;   // by value: the op, or -1
-  std::vector<bool> in_file_;    // by owner: it takes no bytes of the arena
+  Bytes file_;
+  std::vector<Copying> copying_;
+  std::map<int32_t, int> spilled_version_;  // by owner
+  std::vector<Interval> where_;             // by owner: its newest instance
+  std::vector<int> version_;                // by owner: how often its content was replaced
+  std::vector<int> seen_;       // by value that is no view: the version of its storage when it was made; -1: not yet
+  std::vector<int> runs_;       // by op
+  std::vector<int32_t> maker_;  // by value: the op, or -1
+  std::vector<bool> in_file_;   // by owner: it takes no bytes of the arena
   int64_t highest_ = 0;
+  int64_t file_end_ = 0;
   size_t step_ = 0;
 };
 

@@ -43,9 +43,10 @@ class PartsSearch {
   bool can_cut() const { return forms_.part && forms_.batch > 1; }
 
   // One of a few ways: with a share of the effort.
-  Made make(Lowered lowered, bool recompute) {
+  Made make(Lowered lowered, bool measures) {
     PlanOptions options = options_;
-    options.recompute = recompute && options_.recompute;
+    options.recompute = measures && options_.recompute;
+    if (!measures) options.spill = {};
     options.find_smallest = false;
     options.work_limit /= kShare;
     options.time_limit_s = kShareOfTime * time_left_s();
@@ -168,13 +169,13 @@ class PartsSearch {
   }
 
   // Whether it fits.
-  bool try_size(int64_t most, bool recompute) {
+  bool try_size(int64_t most, bool measures) {
     const std::vector<int64_t> sizes = part_sizes(forms_.batch, most);
     std::vector<int64_t> different = {sizes.front()};
     if (sizes.back() != sizes.front()) different.push_back(sizes.back());
     std::vector<PlannedProgram> programs;
     for (const int64_t size : different) {
-      Made part = make(forms_.part(size), recompute);
+      Made part = make(forms_.part(size), measures);
       if (std::holds_alternative<Refusal>(part)) return false;
       programs.push_back(std::get<PlannedProgram>(std::move(part)));
     }
@@ -231,6 +232,12 @@ std::vector<int64_t> part_sizes(int64_t batch, int64_t most) {
   std::vector<int64_t> sizes;
   for (int64_t left = batch; left > 0; left -= size) sizes.push_back(std::min(size, left));
   return sizes;
+}
+
+int64_t StepPlan::file_bytes() const {
+  int64_t bytes = 0;
+  for (const PlannedProgram& program : programs) bytes = std::max(bytes, program.plan.file_bytes);
+  return bytes;
 }
 
 int64_t StepPlan::runs(size_t program) const {

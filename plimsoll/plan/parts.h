@@ -37,7 +37,7 @@ struct PlannedProgram {
 };
 
 struct StepPlan {
-  static constexpr int kVersion = 1;  // of its form as a file
+  static constexpr int kVersion = 2;  // of its form as a file
 
   std::vector<int64_t> sizes = {};  // samples of each part; one for the whole batch
   // The whole step; or the part, the last part where its size differs, and the update.
@@ -49,6 +49,7 @@ struct StepPlan {
   double unplanned_s = 0;
 
   bool in_parts() const { return programs.size() > 1; }
+  int64_t file_bytes() const;          // of a spill file, which all programs share
   int64_t runs(size_t program) const;  // of a program in one step
   double bound_s() const;              // no plan with these parts is faster
   bool is_cut_short() const;

@@ -92,7 +92,10 @@ class Placer {
 
 }  // namespace
 
-std::string_view name(StepKind kind) { return kind == StepKind::run ? "run" : "recompute"; }
+std::string_view name(StepKind kind) {
+  constexpr std::string_view kNames[] = {"run", "recompute", "spill", "fetch"};
+  return kNames[static_cast<size_t>(kind)];
+}
 
 Fingerprint fingerprint(const Lowered& lowered) {
   Hash text;

@@ -12,6 +12,10 @@
 //  - `run` is an op's first run, once for each op that does work; views take no step. `recompute` runs an op again from
 //    operands with the same content and writes a new instance of its results; results that are optional and not listed
 //    are not made.
+//  - `spill` starts to copy a result to the spill file, `fetch` to copy one from there into memory, as a new instance
+//  of
+//    it. A copy goes on while the steps after it run, and is done before the step `finish_before`: until then nothing
+//    is written where it reads, and nothing read or written where it writes.
 //  - What comes in (inputs, parameters, state) lies at `resident` offsets all the time.
 //  - A result lies where its step says until something else is written there; it may lie where an operand of the same
 //    step does, if the op can work in place.
@@ -27,6 +31,7 @@
 
 #include "plimsoll/kernels/prepare.h"
 #include "plimsoll/plan/memory_plan.h"
+#include "plimsoll/plan/spill_options.h"
 #include "plimsoll/program/program.h"
 
 namespace plimsoll::plan {
@@ -52,14 +57,20 @@ struct Placed {
   bool operator==(const Placed&) const = default;
 };
 
-enum class StepKind : uint8_t { run, recompute };
+enum class StepKind : uint8_t { run, recompute, spill, fetch };
 std::string_view name(StepKind kind);
 
 struct Step {
   StepKind kind = StepKind::run;
-  int32_t op = 0;                   // place in the program
-  std::vector<Placed> writes = {};  // storages made here, in the order of the op's results
+  int32_t op = 0;                   // of run and recompute: place in the program
+  std::vector<Placed> writes = {};  // storages made here, in the order of the op's results; of a fetch, what it fetches
   int64_t scratch_offset = 0;       // 0 when the kernel needs none
+  // Of spill and fetch alone.
+  program::Value copied = {};  // owner of the storage
+  int64_t file_offset = 0;     // where it lies in the file
+  int32_t finish_before = 0;   // step; the number of steps: at the end
+
+  bool is_copy() const { return kind == StepKind::spill || kind == StepKind::fetch; }
 
   bool operator==(const Step&) const = default;
 };
@@ -67,7 +78,7 @@ struct Step {
 // Something done to fit that the program alone would not do, with its worth: figures of what was not alive at the
 // fullest moment of the program as it was, and of the time that it takes.
 struct Measure {
-  std::string kind = {};  // "recompute"
+  std::string kind = {};  // "recompute" or "spill"
   std::string what = {};  // "relu %layer1.0.relu"
   int times = 1;
   int64_t saved_bytes = 0;
@@ -77,12 +88,13 @@ struct Measure {
 };
 
 struct Plan {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
 
   Fingerprint program = {};
   int64_t budget_bytes = 0;     // that it was made for
   int64_t arena_bytes = 0;      // that it takes
   int64_t unplanned_bytes = 0;  // the arena of the program as it is
+  int64_t file_bytes = 0;       // that it takes of a spill file
   double predicted_s = 0;
   double unplanned_s = 0;
   double bound_s = 0;                 // no plan of these measures is faster
@@ -127,6 +139,7 @@ struct Progress {
 struct PlanOptions {
   int64_t budget_bytes = INT64_MAX;         // of the arena
   bool recompute = true;                    // whether results may be computed again
+  SpillOptions spill = {};                  // whether results may go to a file and come back
   std::span<const double> op_seconds = {};  // of each op; empty: roofline() of cost.h
   // Effort of the search, in steps of schedules that are looked at; small programs take less. The same limit gives the
   // same plan.

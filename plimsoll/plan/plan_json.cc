@@ -27,7 +27,16 @@ ordered_json write(const std::vector<Placed>& placed, const Program& program) {
   return json;
 }
 
+ordered_json write_copy(const Step& step, const Program& program) {
+  ordered_json json = {{std::string(name(step.kind)), program[step.copied].name}};
+  if (step.kind == StepKind::fetch) json["writes_at_bytes"] = write(step.writes, program);
+  json["file_at_bytes"] = step.file_offset;
+  json["finish_before"] = step.finish_before;
+  return json;
+}
+
 ordered_json write(const Step& step, const Program& program) {
+  if (step.is_copy()) return write_copy(step, program);
   return {{std::string(name(step.kind)), step.op},
           {"writes_at_bytes", write(step.writes, program)},
           {"scratch_at_bytes", step.scratch_offset}};
@@ -62,12 +71,14 @@ class Reader {
 
   Plan read(const JsonNode& root) const {
     root.allow_only({kVersionKey, "setting", "program", "budget_bytes", "arena_bytes", "unplanned_bytes", "predicted_s",
-                     "unplanned_s", "bound_s", "cut_short", "parts", "resident_at_bytes", "steps", "measures"});
+                     "unplanned_s", "bound_s", "cut_short", "parts", "resident_at_bytes", "steps", "measures",
+                     "file_bytes"});
     Plan plan;
     plan.program = read_fingerprint(root["program"]);
     plan.budget_bytes = root["budget_bytes"].integer();
     plan.arena_bytes = root["arena_bytes"].integer();
     plan.unplanned_bytes = root["unplanned_bytes"].integer();
+    plan.file_bytes = root["file_bytes"].integer();
     plan.predicted_s = root["predicted_s"].real();
     plan.unplanned_s = root["unplanned_s"].real();
     plan.bound_s = root["bound_s"].real();
@@ -80,30 +91,56 @@ class Reader {
   }
 
  private:
+  Value find(const std::string& value, const JsonNode& where) const {
+    const auto found = places_.find(value);
+    if (found == places_.end()) where.fail("the name of a value of this program");
+    return found->second;
+  }
+
   std::vector<Placed> read_placed(const JsonNode& node) const {
     std::vector<Placed> placed;
     node.for_each_pair([&](const std::string& value, const JsonNode& offset) {
-      const auto found = places_.find(value);
-      if (found == places_.end()) offset.fail("the name of a value of this program before it");
-      placed.push_back({found->second, offset.integer()});
+      placed.push_back({find(value, offset), offset.integer()});
     });
     return placed;
   }
 
-  Step read_step(const JsonNode& node) const {
-    node.allow_only({"run", "recompute", "writes_at_bytes", "scratch_at_bytes"});
-    Step step;
-    bool known = false;
-    node.for_each_pair([&](const std::string& key, const JsonNode& value) {
-      if (key != "run" && key != "recompute") return;
-      if (known) node.fail("either run or recompute");
-      known = true;
-      step.kind = key == "run" ? StepKind::run : StepKind::recompute;
-      step.op = static_cast<int32_t>(std::min<int64_t>(value.integer(), INT32_MAX));
+  // The key that says what a step does.
+  static StepKind read_kind(const JsonNode& node) {
+    std::optional<StepKind> found;
+    node.for_each_pair([&](const std::string& key, const JsonNode&) {
+      for (const StepKind kind : {StepKind::run, StepKind::recompute, StepKind::spill, StepKind::fetch}) {
+        if (key != name(kind)) continue;
+        if (found) node.fail("either run, recompute, spill or fetch");
+        found = kind;
+      }
     });
-    if (!known) node.fail("a step that says run or recompute");
+    if (!found) node.fail("a step that says run, recompute, spill or fetch");
+    return *found;
+  }
+
+  static int32_t read_place(const JsonNode& node) {
+    return static_cast<int32_t>(std::min<int64_t>(node.integer(), INT32_MAX));
+  }
+
+  Step read_step(const JsonNode& node) const {
+    Step step;
+    step.kind = read_kind(node);
+    if (step.is_copy()) return read_copy(node, std::move(step));
+    node.allow_only({"run", "recompute", "writes_at_bytes", "scratch_at_bytes"});
+    step.op = read_place(node[name(step.kind).data()]);
     step.writes = read_placed(node["writes_at_bytes"]);
     step.scratch_offset = node["scratch_at_bytes"].integer();
+    return step;
+  }
+
+  Step read_copy(const JsonNode& node, Step step) const {
+    node.allow_only({"spill", "fetch", "writes_at_bytes", "file_at_bytes", "finish_before"});
+    const JsonNode copied = node[name(step.kind).data()];
+    step.copied = find(copied.text(), copied);
+    if (step.kind == StepKind::fetch) step.writes = read_placed(node["writes_at_bytes"]);
+    step.file_offset = node["file_at_bytes"].integer();
+    step.finish_before = read_place(node["finish_before"]);
     return step;
   }
 
@@ -139,6 +176,7 @@ ordered_json to_json(const Plan& plan, const Program& program) {
           {"budget_bytes", plan.budget_bytes},
           {"arena_bytes", plan.arena_bytes},
           {"unplanned_bytes", plan.unplanned_bytes},
+          {"file_bytes", plan.file_bytes},
           {"predicted_s", plan.predicted_s},
           {"unplanned_s", plan.unplanned_s},
           {"bound_s", plan.bound_s},

@@ -1,4 +1,4 @@
-// The plan of one program as JSON, version 1, described in docs/planning.md. Files of `plimsoll plan` hold one or more
+// The plan of one program as JSON, version 2, described in docs/planning.md. Files of `plimsoll plan` hold one or more
 // of them: step_plan_json.h.
 #pragma once
 

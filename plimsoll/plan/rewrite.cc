@@ -46,10 +46,12 @@ class Rewriter {
 
   Rewritten run(std::span<const Step> steps) && {
     start();
-    for (const Step& step : steps) {
-      check_place(step);
-      step.kind == StepKind::run ? run_op(step.op) : recompute(step);
+    find_room(steps);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      finish_copies(i);
+      act(steps[i], i, steps.size());
     }
+    finish_copies(steps.size());
     for (size_t op = 0; op < done_.size(); ++op) {
       if (!done_[op]) throw ArgumentError(fmt::format("the plan never runs {}", text(static_cast<int32_t>(op))));
     }
@@ -67,9 +69,92 @@ class Rewriter {
     return values;
   }
 
+  // A copy that was started.
+  struct Copying {
+    StepKind kind;
+    Value owner;  // of what is copied, in the program that is planned
+    Value from;
+    Value to;
+    std::vector<program::Attribute> where;
+  };
+
   const Program& program() const { return from_.program; }
   const Op& op_at(int32_t op) const { return program().ops[static_cast<size_t>(op)]; }
   std::string text(int32_t op) const { return text_of(program(), op_at(op)); }
+
+  void act(const Step& step, size_t place, size_t steps) {
+    if (step.is_copy()) {
+      check_copy(step, place, steps);
+      step.kind == StepKind::spill ? spill(step) : fetch(step);
+    } else {
+      check_place(step);
+      step.kind == StepKind::run ? run_op(step.op) : recompute(step);
+    }
+  }
+
+  void check_copy(const Step& step, size_t place, size_t steps) const {
+    if (!step.copied || at(step.copied) >= made_.size() || !made_[at(step.copied)]) {
+      throw ArgumentError(fmt::format("step {} of the plan copies what is not made", place));
+    }
+    const auto finish = static_cast<size_t>(std::max(0, step.finish_before));
+    if (finish > place && finish <= steps) return;
+    throw ArgumentError(fmt::format("step {} of the plan is done before step {}, of {}", place, finish, steps));
+  }
+
+  void find_room(std::span<const Step> steps) {
+    for (const Step& step : steps) {
+      if (!step.is_copy() || !step.copied || at(step.copied) >= made_.size()) continue;
+      room_ = std::max(room_, step.file_offset + program()[step.copied].type.spec().bytes());
+    }
+  }
+
+  void spill(const Step& step) {
+    const Value from = resolve(step.copied);
+    const Value to = add_value(step.copied, {});
+    start_copy(step, "spill", from, to, {});
+  }
+
+  void fetch(const Step& step) {
+    const auto gone = in_file_.find(step.copied.index);
+    if (gone == in_file_.end()) {
+      throw ArgumentError(fmt::format("the plan fetches %{}, which is not in the file", program()[step.copied].name));
+    }
+    const Value to = add_value(step.copied, {});
+    start_copy(step, "fetch", gone->second, to, {to});
+  }
+
+  void start_copy(const Step& step, std::string_view op, Value from, Value to, std::vector<Value> made) {
+    const Copying copying{step.kind, step.copied, from, to, {step.file_offset, room_}};
+    result_.steps.push_back({emit_copy(op, {from}, to, copying.where), std::move(made)});
+    copying_.emplace(step.finish_before, copying);
+  }
+
+  int32_t emit_copy(std::string_view op, std::vector<Value> inputs, Value output,
+                    const std::vector<program::Attribute>& where) {
+    Program& to = result_.lowered.program;
+    const program::Phase phase = to.ops.empty() ? program::Phase::forward : to.ops.back().phase;
+    Op copy{&program::op_table().get(op), phase, std::move(inputs), {output}, where};
+    LoweredOp kernel = kernels::prepare_added(from_, to, copy);
+    return emit(std::move(copy), std::move(kernel));
+  }
+
+  void finish_copies(size_t place) {
+    const auto [first, end] = copying_.equal_range(static_cast<int32_t>(place));
+    for (auto it = first; it != end; ++it) finish(it->second);
+    copying_.erase(first, end);
+  }
+
+  void finish(const Copying& copying) {
+    const Value done = add_value(copying.owner, copying.to);
+    if (copying.kind == StepKind::spill) {
+      emit_copy("spill_finish", {copying.to, copying.from}, done, copying.where);
+      in_file_[copying.owner.index] = done;
+    } else {
+      emit_copy("fetch_finish", {copying.to}, done, copying.where);
+      ++instance_[at(copying.owner)];
+      current_[at(copying.owner)] = done;
+    }
+  }
 
   void check_place(const Step& step) const {
     if (step.op >= 0 && static_cast<size_t>(step.op) < done_.size()) return;
@@ -227,7 +312,7 @@ class Rewriter {
     const int32_t maker = makers_[at(value)];
     Op view = op_at(maker);
     for (Value& input : view.inputs) input = resolve(input);
-    const Value storage = current_[at(program()[value].storage)];
+    const Value storage = result_.lowered.program[current_[at(program()[value].storage)]].storage;
     for (Value& output : view.outputs) {
       const Value shown = output;
       output = add_value(shown, storage);
@@ -240,7 +325,7 @@ class Rewriter {
   const Lowered& from_;
   Rewritten result_;
   std::vector<int> instance_;                       // of each storage, by its owner: the newest; 1 is the original
-  std::vector<Value> current_;                      // of each storage, by its owner: who owns the newest instance
+  std::vector<Value> current_;                      // of each storage, by its owner: the whole of the newest instance
   std::vector<bool> made_;                          // by value: whether its op ran
   std::vector<bool> done_;                          // by op: whether it ran once
   std::vector<int32_t> makers_;                     // by value: the op, or -1
@@ -248,6 +333,9 @@ class Rewriter {
   std::map<std::pair<int32_t, int>, Value> views_;  // by value and instance of its storage
   std::map<std::pair<int32_t, std::vector<bool>>, LoweredOp> kernels_;  // by op and which results are made
   std::unordered_set<std::string> names_;
+  std::multimap<int32_t, Copying> copying_;  // by the step before which they are done
+  std::map<int32_t, Value> in_file_;         // by owner
+  int64_t room_ = 0;                         // bytes of the file
 };
 
 }  // namespace

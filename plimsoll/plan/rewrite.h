@@ -1,5 +1,6 @@
 // From the steps of a plan to a program: recomputed results are values of their own, made by clones of their ops, and
-// later readers read those. Inside the plan room; callers use apply() of plan.h.
+// later readers read those; so are results that were fetched, by ops that copy (program/ops/spill.h). Inside the plan
+// room; callers use apply() of plan.h.
 #pragma once
 
 #include <span>
@@ -19,7 +20,7 @@ struct Rewritten {
 };
 
 // Offsets of the steps do not matter. Values of the program keep their places; instances are added behind them.
-// ArgumentError for steps that run an op twice or not at all, or recompute what cannot be.
+// ArgumentError for steps that run an op twice or not at all, recompute what cannot be, fetch what was not spilled.
 Rewritten rewrite(const kernels::Lowered& lowered, std::span<const Step> steps);
 
 // Whether the op does work when its turn comes: views and results without elements take none.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plimsoll/plan/overlap.h"
+
 namespace plimsoll::plan {
 namespace {
 
@@ -13,6 +15,7 @@ size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 Holds hold_all(const StepGraph& graph) {
   Holds holds{std::vector<Hold>(at(graph.gaps)), {}};
+  if (graph.can_spill()) holds.spilled.resize(graph.storages.size(), 0);
   for (const GraphStorage& storage : graph.storages) {
     if (storage.droppable) holds.gaps[at(storage.first_gap) + storage.events.size() - 1] = kMadeAnew;
   }
@@ -26,18 +29,28 @@ double Schedule::overflow(int64_t limit_bytes) const {
 }
 
 Scheduler::Scheduler(const StepGraph& graph)
-    : graph_(graph), in_closure_(graph.nodes.size(), false), wanted_(graph.storages.size(), false) {}
+    : graph_(graph),
+      in_closure_(graph.nodes.size(), false),
+      wanted_(graph.storages.size(), false),
+      awaited_(graph.storages.size(), false) {}
 
 void Scheduler::start(const Holds& holds) {
   holds_ = &holds;
   schedule_.seconds = 0;
   schedule_.steps.clear();
   schedule_.instances.clear();
+  schedule_.copies.clear();
   chances_.clear();
   instance_.assign(graph_.storages.size(), kNone);
   expires_.assign(graph_.storages.size(), kNever);
   gap_.assign(graph_.storages.size(), kNone);
   next_early_ = 0;
+  if (!holds.spilled.empty()) {
+    first_.assign(graph_.storages.size(), kNone);
+    newest_.assign(graph_.storages.size(), kNone);
+    spill_.assign(graph_.storages.size(), kNone);
+    std::fill(awaited_.begin(), awaited_.end(), false);
+  }
   std::fill(wanted_.begin(), wanted_.end(), false);
   std::fill(in_closure_.begin(), in_closure_.end(), false);
 }
@@ -58,11 +71,15 @@ bool Scheduler::serve(int32_t time) {
   const GraphNode& node = graph_.nodes[at(time)];
   closure_.clear();
   temporary_.clear();
+  to_fetch_.clear();
   if (!demand_all(time)) return false;
   std::sort(closure_.begin(), closure_.end());
   for (const int32_t again : closure_) {
     in_closure_[at(again)] = false;
     step(again, time, true);
+  }
+  for (const int32_t storage : to_fetch_) {
+    if (awaited_[at(storage)]) fetch(storage, time);
   }
   step(time, time, false);
   for (const auto* touched : {&node.reads, &node.makes}) {
@@ -88,8 +105,13 @@ bool Scheduler::demand_all(int32_t time) {
   return true;
 }
 
-// Adds what must run again for the storage to the closure.
+// Adds what must run again for the storage to the closure, or has it fetched.
 bool Scheduler::demand(int32_t storage, int32_t time) {
+  if (holds_->is_spilled(storage)) {
+    if (!awaited_[at(storage)]) to_fetch_.push_back(storage);
+    awaited_[at(storage)] = true;
+    return true;
+  }
   wanted_[at(storage)] = true;
   const int32_t maker = graph_.storages[at(storage)].maker;
   if (in_closure_[at(maker)]) return true;
@@ -106,7 +128,10 @@ bool Scheduler::demand(int32_t storage, int32_t time) {
 void Scheduler::step(int32_t place, int32_t time, bool again) {
   const GraphNode& node = graph_.nodes[at(place)];
   const auto now = static_cast<int32_t>(schedule_.steps.size());
-  for (const int32_t read : node.reads) schedule_.instances[at(instance_[at(read)])].last = now;
+  for (const int32_t read : node.reads) {
+    if (awaited_[at(read)]) fetch(read, time);
+    schedule_.instances[at(instance_[at(read)])].last = now;
+  }
   for (const int32_t read : node.in_place) chances_.push_back({now, instance_[at(read)]});
   for (const int32_t storage : node.makes) {
     if (again && !is_made_again(storage, time)) continue;
@@ -129,6 +154,32 @@ void Scheduler::make(int32_t storage, int32_t time) {
   schedule_.instances.push_back({storage, now, now, time});
   expires_[at(storage)] = kNever;
   wanted_[at(storage)] = false;
+  awaited_[at(storage)] = false;
+  if (holds_->spilled.empty()) return;
+  if (first_[at(storage)] == kNone) first_[at(storage)] = instance_[at(storage)];
+  newest_[at(storage)] = instance_[at(storage)];
+}
+
+void Scheduler::fetch(int32_t storage, int32_t time) {
+  const auto now = static_cast<int32_t>(schedule_.steps.size());
+  const int32_t spill = spill_of(storage, now);
+  const int32_t earliest = schedule_.instances[at(newest_[at(storage)])].last + 1;
+  make(storage, time);
+  schedule_.instances.back().fetched = true;
+  temporary_.push_back(storage);
+  schedule_.copies.push_back({instance_[at(storage)], now, now, true, spill, earliest});
+}
+
+// The copy of the first instance, made when the first fetch asks for one: before the step `now` it must be done.
+int32_t Scheduler::spill_of(int32_t storage, int32_t now) {
+  int32_t& spill = spill_[at(storage)];
+  if (spill == kNone) {
+    spill = static_cast<int32_t>(schedule_.copies.size());
+    Instance& first = schedule_.instances[at(first_[at(storage)])];
+    first.spilled = true;
+    schedule_.copies.push_back({first_[at(storage)], first.first + 1, now, false});
+  }
+  return spill;
 }
 
 const Hold& Scheduler::hold_of(int32_t storage) const {
@@ -162,6 +213,7 @@ void Scheduler::find_live_bytes() {
   }
   live.pop_back();
   take_in_place();
+  if (!schedule_.copies.empty()) overlap_copies(graph_, limit_bytes_, schedule_);
   const auto peak = std::max_element(live.begin(), live.end());
   schedule_.peak_bytes = live.empty() ? graph_.resident_bytes : *peak;
   schedule_.peak_step = static_cast<int32_t>(peak - live.begin());
@@ -171,7 +223,8 @@ void Scheduler::take_in_place() {
   int32_t taken = kNone;  // the last step that was made in place
   for (const Chance& chance : chances_) {
     const Instance& instance = schedule_.instances[at(chance.instance)];
-    if (chance.step == taken || instance.last != chance.step || graph_.storages[at(instance.storage)].kept) continue;
+    if (chance.step == taken || instance.last != chance.step) continue;
+    if (instance.spilled || graph_.storages[at(instance.storage)].kept) continue;
     schedule_.live_bytes[at(chance.step)] -= graph_.storages[at(instance.storage)].bytes;
     taken = chance.step;
   }

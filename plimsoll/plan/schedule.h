@@ -4,6 +4,7 @@
 // again when some node wants it. A Hold says when: an instance is held before the time `until`, given up then, and when
 // it is made again at `from` or later, held to the gap's end. The gap after the last event is held for those that
 // recompute from it. What is made early is made again before a node that does not want it, because there is room then.
+// What is `spilled` is not computed again but comes back from a file, to which it went when it was made.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,11 @@ struct Early {
 };
 
 struct Holds {
-  std::vector<Hold> gaps;    // of the graph
-  std::vector<Early> early;  // by time
+  std::vector<Hold> gaps;             // of the graph
+  std::vector<Early> early;           // by time
+  std::vector<uint8_t> spilled = {};  // by storage: 1 where it comes from the file; empty: none does
+
+  bool is_spilled(int32_t storage) const { return !spilled.empty() && spilled[static_cast<size_t>(storage)] != 0; }
 };
 
 // Everything is held while it is needed: the program as it is.
@@ -54,7 +58,20 @@ struct Instance {
   int32_t storage = 0;
   int32_t first = 0;
   int32_t last = 0;
-  int32_t time = 0;  // at which it was made
+  int32_t time = 0;      // at which it was made
+  bool spilled = false;  // the file has it from this one
+  bool fetched = false;  // from the file
+};
+
+// On its way from before the step `start` until before the step `finish`.
+struct ScheduledCopy {
+  int32_t instance = 0;  // that goes to the file, or comes from there
+  int32_t start = 0;
+  int32_t finish = 0;
+  bool fetches = false;
+  int32_t spill = -1;    // of a fetch: place in Schedule::copies
+  int32_t earliest = 0;  // of a fetch: when the instance before it is gone
+  double waited_s = 0;   // by the step `finish`
 };
 
 struct Schedule {
@@ -65,6 +82,7 @@ struct Schedule {
   std::vector<ScheduledStep> steps;
   std::vector<Instance> instances;  // in the order they are made
   std::vector<int64_t> live_bytes;  // at each step
+  std::vector<ScheduledCopy> copies;
 
   // Bytes above a limit, summed over the steps.
   double overflow(int64_t limit_bytes) const;
@@ -78,6 +96,9 @@ class Scheduler {
   // Good until the next call.
   const Schedule& run(const Holds& holds);
 
+  // Copies overlap with steps where no more than this is alive then.
+  void set_limit(int64_t bytes) { limit_bytes_ = bytes; }
+
   int64_t work() const { return work_; }  // steps scheduled so far
 
  private:
@@ -90,6 +111,8 @@ class Scheduler {
   }
   void step(int32_t node, int32_t time, bool again);
   void make(int32_t storage, int32_t time);
+  void fetch(int32_t storage, int32_t time);
+  int32_t spill_of(int32_t storage, int32_t now);
   bool is_made_again(int32_t storage, int32_t time) const;
   void settle(int32_t storage, int32_t time);
   const Hold& hold_of(int32_t storage) const;
@@ -114,6 +137,12 @@ class Scheduler {
   std::vector<bool> wanted_;        // by storage: to be made by the closure
   std::vector<int32_t> temporary_;  // storages made again for the node whose turn it is
   std::vector<Chance> chances_;     // in the order of steps, the preferred first
+  std::vector<int32_t> to_fetch_;   // storages for the node whose turn it is
+  std::vector<bool> awaited_;       // by storage: in to_fetch_, and not there yet
+  std::vector<int32_t> first_;      // by storage: its first instance, where something is spilled
+  std::vector<int32_t> newest_;     // by storage: its newest, there or given up
+  std::vector<int32_t> spill_;      // by storage: in Schedule::copies; kNone
+  int64_t limit_bytes_ = INT64_MAX;
   int64_t work_ = 0;
 };
 

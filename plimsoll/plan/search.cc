@@ -8,13 +8,15 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr int kMostSegments = 64;
-constexpr size_t kAllMoves = 4000;      // that one pass over a schedule tries at most
-constexpr int kRounds = 4;              // of wandering and rebuilding
-constexpr double kHeat = 0.03;          // at first, as a part of the time of the program
-constexpr double kPriceOfExcess = 3;    // of bytes above the limit, as a part of it, in times of the program
-constexpr size_t kSmallGraph = 40;      // nodes
+constexpr size_t kAllMoves = 4000;    // that one pass over a schedule tries at most
+constexpr int kRounds = 4;            // of wandering and rebuilding
+constexpr double kHeat = 0.03;        // at first, as a part of the time of the program
+constexpr double kPriceOfExcess = 3;  // of bytes above the limit, as a part of it, in times of the program
+constexpr size_t kSmallGraph = 40;    // nodes
 constexpr int64_t kWanderWork = 20000;  // for each node
 constexpr int64_t kRepairWork = 1000;   // for each node: what fits at all is found with less
+constexpr double kHiddenShare = 0.1;  // of a copy's time is its price at least, also with other work beside it
+constexpr double kBusyDisk = 0.8;     // of a step, beyond which copies are not hidden
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool reads(const GraphNode& node, int32_t storage) {
@@ -36,6 +38,27 @@ uint32_t Search::random(uint32_t below) {
   return static_cast<uint32_t>((random_state_ * 0x2545F4914F6CDD1DU) >> 33) % below;
 }
 
+Search::Move Search::take(Holds& holds, const Move& move) const {
+  Move before = move;
+  before.hold = std::exchange(holds.gaps[at(move.gap)], move.hold);
+  if (holds.spilled.empty()) return before;
+  uint8_t& spilled = holds.spilled[at(graph_.storage_of_gap[at(move.gap)])];
+  before.spilled = std::exchange(spilled, static_cast<uint8_t>(move.spilled)) != 0;
+  return before;
+}
+
+// What it is likely to cost that a storage goes to the file and comes back.
+double Search::spill_seconds(int32_t storage, const Schedule& schedule) const {
+  double copied = 0;
+  for (const ScheduledCopy& copy : schedule.copies) {
+    copied += static_cast<double>(graph_.storages[at(schedule.instances[at(copy.instance)].storage)].bytes);
+  }
+  const double bytes = 2 * static_cast<double>(graph_.storages[at(storage)].bytes);
+  const double seconds = bytes / graph_.spill.bytes_per_s;
+  const bool hidden = (copied + bytes) / graph_.spill.bytes_per_s < kBusyDisk * graph_.seconds();
+  return bytes * graph_.spill.processor_s_per_byte + (hidden ? kHiddenShare * seconds : seconds);
+}
+
 // Time to make a storage anew at `time`, from what is then held.
 double Search::remake_seconds(int32_t storage, int32_t time, const Holds& holds) {
   visited_.resize(graph_.nodes.size(), 0);
@@ -52,6 +75,7 @@ double Search::remake_seconds(int32_t storage, int32_t time, const Holds& holds)
       const int32_t maker = graph_.storages[at(read)].maker;
       const Hold& hold = holds.gaps[at(gap)];
       if (hold.throughout() || time < hold.until || visited_[at(maker)] == round_) continue;
+      if (holds.is_spilled(read)) continue;
       visited_[at(maker)] = round_;
       stack_.push_back(maker);
     }
@@ -80,16 +104,24 @@ std::vector<Search::Move> Search::drops_at(const Schedule& schedule, const Holds
   for (const Instance& instance : schedule.instances) {
     if (instance.first >= schedule.peak_step || instance.last <= schedule.peak_step) continue;
     const GraphStorage& storage = graph_.storages[at(instance.storage)];
-    if (!storage.droppable || reads(node, instance.storage)) continue;
+    const bool can_spill = spills_ && storage.spillable;
+    if (!(storage.droppable || can_spill) || reads(node, instance.storage)) continue;
     const int32_t gap = graph_.gap_at(instance.storage, full.time);
     const int32_t since = std::max(instance.time, graph_.begin_of(gap));
     const int32_t last = touched[at(instance.storage)];
     if (last >= full.time) continue;
     const Hold hold = last > since ? Hold{last + 1, std::max(last + 2, full.time)} : given_up_at(since);
-    if (hold == holds.gaps[at(gap)]) continue;
+    const bool was_spilled = holds.is_spilled(instance.storage);
+    if (hold == holds.gaps[at(gap)] && (was_spilled || !can_spill)) continue;
     const auto next = at(gap - storage.first_gap) + 1;
     const int32_t wanted = next < storage.events.size() ? storage.events[next] : schedule.steps[at(instance.last)].time;
-    Move move{gap, hold, storage.bytes, remake_seconds(instance.storage, wanted, holds), 0};
+    Move move{gap, hold, storage.bytes, remake_seconds(instance.storage, wanted, holds), 0, was_spilled};
+    if (can_spill) {
+      const double seconds = spill_seconds(instance.storage, schedule);
+      move.spilled = was_spilled || !storage.droppable || seconds < move.seconds;
+      if (move.spilled) move.seconds = seconds;
+    }
+    if (hold == holds.gaps[at(gap)] && move.spilled == was_spilled) continue;
     move.price = (move.seconds + 1e-9) / static_cast<double>(move.bytes);
     if (noise > 0) move.price *= 1 + noise * random(1000) / 1000.0;
     moves.push_back(move);
@@ -103,9 +135,9 @@ bool Search::drop_some(Holds& holds, const std::vector<Move>& moves, int64_t ove
   int64_t dropped = 0;
   bool any = false;
   for (const Move& move : moves) {
-    const Hold before = std::exchange(holds.gaps[at(move.gap)], move.hold);
+    const Move before = take(holds, move);
     if (!scheduler_.run(holds).valid) {
-      holds.gaps[at(move.gap)] = before;
+      take(holds, before);
       continue;
     }
     any = true;
@@ -134,20 +166,32 @@ std::vector<Search::Move> Search::keeps(const Schedule& schedule, const Holds& h
   std::vector<Move> moves;
   for (const Instance& instance : schedule.instances) {
     const ScheduledStep& step = schedule.steps[at(instance.first)];
-    if (!step.again) continue;
+    if (!step.again && !instance.fetched) continue;
     const int32_t gap = graph_.gap_at(instance.storage, instance.time);
     const Hold& hold = holds.gaps[at(gap)];
     if (hold.throughout()) continue;
-    const int64_t bytes = graph_.storages[at(instance.storage)].bytes;
-    const double seconds = graph_.nodes[at(step.node)].seconds;
-    const Move move{gap, {}, bytes, seconds, -seconds / static_cast<double>(bytes)};
+    const GraphStorage& storage = graph_.storages[at(instance.storage)];
+    const auto bytes = static_cast<double>(storage.bytes);
+    const double seconds =
+        instance.fetched ? 2 * bytes / graph_.spill.bytes_per_s : graph_.nodes[at(step.node)].seconds;
+    const Move move{gap, {}, storage.bytes, seconds, -seconds / bytes, holds.is_spilled(instance.storage)};
     moves.push_back(move);
+    if (storage.spillable) add_flip(moves, move, holds);
     if (hold.from <= instance.time) continue;
     moves.push_back(move);
     moves.back().hold = {hold.until, instance.time};
   }
   std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.price < b.price; });
   return moves;
+}
+
+// The other way to get it back.
+void Search::add_flip(std::vector<Move>& moves, Move move, const Holds& holds) const {
+  const bool can_remake = graph_.storages[at(graph_.storage_of_gap[at(move.gap)])].droppable;
+  if (move.spilled ? !can_remake : !spills_) return;
+  move.hold = holds.gaps[at(move.gap)];
+  move.spilled = !move.spilled;
+  moves.push_back(move);
 }
 
 // Holds what there is room for.
@@ -157,14 +201,14 @@ void Search::relax(Found& found, int64_t limit_bytes, size_t tries) {
     std::vector<Move> moves = keeps(scheduler_.run(found.holds), found.holds);
     if (moves.size() > tries) moves.resize(tries);
     for (const Move& move : moves) {
-      const Hold before = std::exchange(found.holds.gaps[at(move.gap)], move.hold);
+      const Move before = take(found.holds, move);
       const Schedule& schedule = scheduler_.run(found.holds);
       if (schedule.valid && schedule.peak_bytes <= limit_bytes && schedule.seconds < found.seconds) {
         found.seconds = schedule.seconds;
         found.peak_bytes = schedule.peak_bytes;
         improved = true;
       } else {
-        found.holds.gaps[at(move.gap)] = before;
+        take(found.holds, before);
       }
     }
   }
@@ -176,33 +220,36 @@ std::optional<Found> Search::fitted(Holds holds, int64_t limit_bytes, double noi
   return Found{std::move(holds), schedule.seconds, schedule.peak_bytes};
 }
 
-// 0 is the program as it is; then checkpoints at ever more cuts, and the same with everything made anew.
-std::optional<Holds> Search::construction(int number) const {
-  if (number == 0) return hold_all(graph_);
-  for (const bool anew : {false, true}) {
-    for (int segments = 1; segments <= kMostSegments; segments += 1 + segments / 3) {
-      if (--number == 0) return checkpoints(graph_, segments, anew);
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<Found> Search::find_any(int64_t limit_bytes) {
   random_state_ = 1;  // whatever was asked before
-  for (int number = 0; const std::optional<Holds> holds = construction(number); ++number) {
-    std::optional<Found> found = fitted(*holds, limit_bytes, 0);
-    if (!found) continue;
-    found->construction = number;
-    return found;
+  scheduler_.set_limit(limit_bytes);
+  spills_ = false;
+  if (std::optional<Found> found = fitted(hold_all(graph_), limit_bytes, 0)) return found;
+  spills_ = graph_.can_spill();
+  if (spills_) {
+    if (std::optional<Found> found = fitted(all_spilled(), limit_bytes, 0)) return found;
+  }
+  for (const bool anew : {false, true}) {
+    for (int segments = 1; segments <= kMostSegments; segments += 1 + segments / 3) {
+      if (std::optional<Found> found = fitted(checkpoints(graph_, segments, anew), limit_bytes, 0)) return found;
+    }
   }
   return graph_.nodes.size() <= kSmallGraph ? wander_into(limit_bytes) : std::nullopt;
 }
 
-std::optional<Found> Search::find_like(const Found& other, int64_t limit_bytes) {
-  std::optional<Holds> holds = construction(other.construction);
-  std::optional<Found> found = fitted(std::move(*holds), limit_bytes, 0);
-  if (found) found->construction = other.construction;
-  return found;
+// What can go to the file does so whenever nothing reads it: takes least memory.
+Holds Search::all_spilled() const {
+  Holds holds = hold_all(graph_);
+  for (size_t place = 0; place < graph_.storages.size(); ++place) {
+    const GraphStorage& storage = graph_.storages[place];
+    if (!storage.spillable) continue;
+    holds.spilled[place] = 1;
+    for (size_t i = 0; i + 1 < storage.events.size(); ++i) {
+      const bool is_long = storage.events[i + 1] > storage.events[i] + 1;
+      if (is_long) holds.gaps[at(storage.first_gap) + i] = given_up_at(storage.events[i]);
+    }
+  }
+  return holds;
 }
 
 // For small graphs, where the constructions fail close to the least that is possible.
@@ -223,10 +270,16 @@ std::optional<Found> Search::construct(int64_t limit_bytes) {
     relax(*found, limit_bytes, kAllMoves);
     if (!best || found->seconds < best->seconds) best = std::move(found);
   };
-  consider(fitted(hold_all(graph_), limit_bytes, 0));
-  for (int segments = 2; segments <= kMostSegments; segments += 1 + segments / 3) {
-    consider(fitted(checkpoints(graph_, segments), limit_bytes, 0));
+  scheduler_.set_limit(limit_bytes);
+  for (const bool spills : {false, true}) {
+    if (spills && !graph_.can_spill()) continue;
+    spills_ = spills;
+    consider(fitted(hold_all(graph_), limit_bytes, 0));
+    for (int segments = 2; segments <= kMostSegments; segments += 1 + segments / 3) {
+      consider(fitted(checkpoints(graph_, segments), limit_bytes, 0));
+    }
   }
+  if (spills_) consider(fitted(all_spilled(), limit_bytes, 0));
   if (!best) consider(find_any(limit_bytes));
   return best;
 }
@@ -242,6 +295,7 @@ Holds Search::ruined(const Holds& holds) {
   for (uint32_t i = first; i < std::min(nodes, first + width); ++i) {
     for (const int32_t made : graph_.nodes[i].makes) {
       const GraphStorage& storage = graph_.storages[at(made)];
+      if (!result.spilled.empty()) result.spilled[at(made)] = 0;
       for (size_t gap = at(storage.first_gap); gap < at(storage.first_gap) + storage.events.size(); ++gap) {
         result.gaps[gap] = all.gaps[gap];
       }
@@ -253,7 +307,7 @@ Holds Search::ruined(const Holds& holds) {
 // Gaps of some length, and those after the last event.
 void Search::find_choices() {
   for (const GraphStorage& storage : graph_.storages) {
-    if (!storage.droppable) continue;
+    if (!storage.droppable && !storage.spillable) continue;
     for (size_t i = 0; i < storage.events.size(); ++i) {
       const bool is_last = i + 1 == storage.events.size();
       if (is_last || storage.events[i + 1] > storage.events[i] + 1) {
@@ -265,6 +319,7 @@ void Search::find_choices() {
 
 void Search::change_one(Holds& holds) {
   const int32_t gap = choices_[random(static_cast<uint32_t>(choices_.size()))];
+  if (spills_ && random(4) == 0) return change_spill(holds, gap);
   if (random(12) == 0) return change_early(holds, gap);
   Hold& hold = holds.gaps[at(gap)];
   hold = changed(hold, gap);
@@ -290,6 +345,15 @@ Hold Search::changed(const Hold& hold, int32_t gap) {
   }
 }
 
+// Has the storage of the gap come back the other way.
+void Search::change_spill(Holds& holds, int32_t gap) const {
+  const int32_t storage = graph_.storage_of_gap[at(gap)];
+  if (!graph_.storages[at(storage)].spillable) return;
+  uint8_t& spilled = holds.spilled[at(storage)];
+  spilled = spilled == 0 ? 1 : 0;
+  if (spilled != 0 && holds.gaps[at(gap)].throughout()) holds.gaps[at(gap)] = given_up_at(graph_.begin_of(gap));
+}
+
 // Makes the storage of the gap early, or no more.
 void Search::change_early(Holds& holds, int32_t gap) {
   const int32_t storage = graph_.storage_of_gap[at(gap)];
@@ -311,6 +375,7 @@ void Search::change_early(Holds& holds, int32_t gap) {
 
 // Simulated annealing over single decisions; bytes above the limit count as time.
 void Search::wander(Found& found, int64_t limit_bytes, int64_t work, double heat) {
+  scheduler_.set_limit(limit_bytes);
   if (choices_.empty()) find_choices();
   if (choices_.empty()) return;
   const int64_t first = scheduler_.work();

@@ -17,7 +17,6 @@ struct Found {
   Holds holds;
   double seconds = 0;
   int64_t peak_bytes = 0;
-  int construction = 0;  // that it began with
 };
 
 class Search {
@@ -34,9 +33,6 @@ class Search {
   // The first construction that is within the limit; fast, whatever its time. The same limit gives the same answer.
   std::optional<Found> find_any(int64_t limit_bytes);
 
-  // By the construction of another find alone: sooner.
-  std::optional<Found> find_like(const Found& other, int64_t limit_bytes);
-
   // The best of the constructions, or nothing when none is within the limit.
   std::optional<Found> construct(int64_t limit_bytes);
 
@@ -52,16 +48,21 @@ class Search {
   struct Move {
     int32_t gap = 0;
     Hold hold;
-    int64_t bytes = 0;   // alive in it
-    double seconds = 0;  // to make it again
-    double price = 0;    // lower first
+    int64_t bytes = 0;     // alive in it
+    double seconds = 0;    // to make it again
+    double price = 0;      // lower first
+    bool spilled = false;  // whether its storage comes back from the file
   };
+  // Takes a decision, and returns the one that was there.
+  Move take(Holds& holds, const Move& move) const;
 
-  std::optional<Holds> construction(int number) const;
   bool repair(Holds& holds, int64_t limit_bytes, double noise);
   bool drop_some(Holds& holds, const std::vector<Move>& moves, int64_t over_bytes);
   std::vector<Move> drops_at(const Schedule& schedule, const Holds& holds, double noise);
   std::vector<Move> keeps(const Schedule& schedule, const Holds& holds) const;
+  void add_flip(std::vector<Move>& moves, Move move, const Holds& holds) const;
+  double spill_seconds(int32_t storage, const Schedule& schedule) const;
+  Holds all_spilled() const;
   void relax(Found& found, int64_t limit_bytes, size_t tries);
   double remake_seconds(int32_t storage, int32_t time, const Holds& holds);
   Holds ruined(const Holds& holds);
@@ -71,6 +72,7 @@ class Search {
   void change_one(Holds& holds);
   Hold changed(const Hold& hold, int32_t gap);
   void change_early(Holds& holds, int32_t gap);
+  void change_spill(Holds& holds, int32_t gap) const;
   const std::vector<int32_t>& touched_before(const Schedule& schedule, int32_t step);
   void find_choices();
   std::optional<Found> fitted(Holds holds, int64_t limit_bytes, double noise);
@@ -83,6 +85,7 @@ class Search {
   int64_t effort_;
   std::function<void(const Found&)> told_ = nullptr;
   bool out_of_time_ = false;
+  bool spills_ = false;  // whether what is given up may go to the file
   uint64_t random_state_ = 1;
   std::vector<int32_t> choices_;  // gaps in which giving up could save anything
   std::vector<int32_t> visited_;  // by node: the round in which it was counted

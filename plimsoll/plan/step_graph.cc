@@ -19,14 +19,16 @@ constexpr int32_t kNone = -1;
 
 class GraphMaker {
  public:
-  GraphMaker(const kernels::Lowered& lowered, std::span<const double> seconds)
+  GraphMaker(const kernels::Lowered& lowered, std::span<const double> seconds, const SpillOptions& spill)
       : lowered_(lowered),
+        spill_(spill),
         program_(lowered.program),
         seconds_(seconds),
         place_(program_.values.size(), kNone),
         overwritten_at_(program_.values.size(), INT32_MAX) {}
 
   StepGraph make() && {
+    graph_.spill = spill_;
     for (const auto* list : {&program_.inputs, &program_.parameters, &program_.state}) {
       for (const Value value : *list) graph_.resident_bytes += aligned(value);
     }
@@ -144,6 +146,8 @@ class GraphMaker {
   void finish(GraphStorage& storage) {
     storage.droppable =
         graph_.nodes[static_cast<size_t>(storage.maker)].repeatable && !storage.kept && storage.bytes > 0;
+    storage.spillable = graph_.can_spill() && storage.bytes >= std::max<int64_t>(1, spill_.least_bytes) &&
+                        !storage.kept && overwritten_at_[at(storage.owner)] == INT32_MAX;
     storage.first_gap = graph_.gaps;
     graph_.gaps += static_cast<int32_t>(storage.events.size());
     const auto place = static_cast<int32_t>(&storage - graph_.storages.data());
@@ -151,6 +155,7 @@ class GraphMaker {
   }
 
   const kernels::Lowered& lowered_;
+  const SpillOptions& spill_;
   const Program& program_;
   std::span<const double> seconds_;
   StepGraph graph_;
@@ -186,8 +191,8 @@ int64_t StepGraph::working_bytes(int32_t node) const {
   return bytes;
 }
 
-StepGraph make_step_graph(const kernels::Lowered& lowered, std::span<const double> seconds) {
-  return GraphMaker(lowered, seconds).make();
+StepGraph make_step_graph(const kernels::Lowered& lowered, std::span<const double> seconds, const SpillOptions& spill) {
+  return GraphMaker(lowered, seconds, spill).make();
 }
 
 }  // namespace plimsoll::plan

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plimsoll/kernels/prepare.h"
+#include "plimsoll/plan/spill_options.h"
 #include "plimsoll/program/program.h"
 
 namespace plimsoll::plan {
@@ -19,6 +20,7 @@ struct GraphStorage {
   bool optional = false;        // its maker can leave it out
   bool kept = false;            // the caller reads it after the step, so it stays once it is made
   bool droppable = false;       // can be made again
+  bool spillable = false;       // can go to the spill file and come back
   std::vector<int32_t> events;  // nodes in order: its maker, then those that read it, each once
   int32_t first_gap = 0;        // number of the time between events 0 and 1; the others follow, then the time after all
 };
@@ -41,7 +43,9 @@ struct StepGraph {
   int64_t resident_bytes = 0;
   int32_t gaps = 0;
   std::vector<int32_t> storage_of_gap;
+  SpillOptions spill = {};
 
+  bool can_spill() const { return spill.bytes_per_s > 0; }
   // The gap that a storage is in when it is the turn of node `time`, before that runs.
   int32_t gap_at(int32_t storage, int32_t time) const;
   // When a gap begins: the time of the event before it.
@@ -53,6 +57,7 @@ struct StepGraph {
 };
 
 // `seconds` is one figure for each op of the program.
-StepGraph make_step_graph(const kernels::Lowered& lowered, std::span<const double> seconds);
+StepGraph make_step_graph(const kernels::Lowered& lowered, std::span<const double> seconds,
+                          const SpillOptions& spill = {});
 
 }  // namespace plimsoll::plan

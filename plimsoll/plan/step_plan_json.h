@@ -1,4 +1,4 @@
-// Steps as files: JSON, version 1, described in docs/planning.md. A step is one program, or the programs of a batch
+// Steps as files: JSON, version 2, described in docs/planning.md. A step is one program, or the programs of a batch
 // that is taken in parts.
 #pragma once
 

@@ -89,6 +89,9 @@ SplitStep split_training_step(Program model, Value loss, const SplitOptions& opt
   if (const auto why = why_not_in_parts(model, loss, options.through_batch_norm)) {
     throw UnsupportedError(fmt::format("the batch cannot be taken in parts: {}", *why));
   }
+  if (options.train.scale_loss) {
+    throw UnsupportedError("a batch in parts cannot scale its loss, as f16 wants: take bf16 or f32");
+  }
   SplitStep split;
   split.mean = mean_of(model, loss);
   const std::string counted = model[split.mean.counted].name;

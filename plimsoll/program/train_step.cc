@@ -32,11 +32,13 @@ Program training_step(Program model, Value loss, const TrainOptions& options) {
   Builder b(std::move(model));
   const std::vector<Value>& outputs = b.program().outputs;
   if (std::find(outputs.begin(), outputs.end(), loss) == outputs.end()) b.output(loss);
-  const std::vector<Trained> trained = find_trained(b, loss);
+  LossScale scale;
+  if (options.scale_loss) scale = scale_of_loss(b);
+  const std::vector<Trained> trained = find_trained(b, loss, scale.value);
   const size_t first_update = b.program().ops.size();
-  append_updates(b, trained, options);
+  append_updates(b, trained, options, scale);
   Program step = std::move(b).finish();
-  if (options.early_updates && !options.clip_norm) place_early(step, first_update, trained);
+  if (options.early_updates && !options.clip_norm && !options.scale_loss) place_early(step, first_update, trained);
   return step;
 }
 

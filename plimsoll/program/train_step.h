@@ -21,6 +21,7 @@ struct TrainOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   std::optional<double> clip_norm = {};  // of all gradients together; they are scaled down to it
+  bool scale_loss = false;               // and skip steps whose gradients are not finite: for f16, see ops/optimizer.h
   bool early_updates = true;             // off: all updates stand after the last backward op
 };
 
@@ -30,7 +31,8 @@ struct TrainOptions {
 // output.
 //
 // A parameter is updated right after the op that completes its gradient, or the last that reads the parameter if that
-// is later, so that the gradient's memory is free at once. Clipping must know all gradients before the first update.
+// is later, so that the gradient's memory is free at once. Clipping and scaling the loss must know all gradients before
+// the first update. The scale of the loss is the state `optimizer.loss_scale`, i64[2], zero at first.
 //
 // Parameters that the loss does not depend on stay as they are. ArgumentError when it depends on none, and from
 // gradients().

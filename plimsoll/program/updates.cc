@@ -7,6 +7,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/optimizer.h"
 
 namespace plimsoll::program {
@@ -33,10 +34,17 @@ std::vector<int32_t> last_touches(const Program& program) {
   return last;
 }
 
-Value clipping_scale(Builder& b, std::span<const Trained> trained, double max_norm) {
+// What every gradient is multiplied with: by what the loss was, back, and down to the norm that is allowed. Nothing: 1.
+Value scale_of_gradients(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
+                         const LossScale& loss_scale) {
+  if (!options.clip_norm && !loss_scale.value) return {};
   std::vector<Value> all;
   for (const Trained& one : trained) all.push_back(one.gradient);
-  return clip_scale(b, global_norm(b, all), max_norm);
+  const Value norm = global_norm(b, all);
+  if (!loss_scale.value) return clip_scale(b, norm, *options.clip_norm);
+  const Value back = unscale(b, loss_scale.value, norm);
+  next_loss_scale(b, loss_scale.state, norm);
+  return options.clip_norm ? mul(b, back, clip_scale(b, mul(b, norm, back), *options.clip_norm)) : back;
 }
 
 // Emits the updates of one optimizer. `step` and `scale` are nothing where they are not needed.
@@ -101,11 +109,17 @@ std::vector<Trained> find_trained(Builder& b, Value loss, Value seed) {
   return trained;
 }
 
-void append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options) {
+LossScale scale_of_loss(Builder& b) {
+  const Value state = b.state("optimizer.loss_scale", {DType::i64, {2}});
+  return {state, loss_scale(b, state)};
+}
+
+void append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
+                    const LossScale& loss_scale) {
   b.set_phase(Phase::update);
   Updater updater{b, options, b.input("optimizer.rate", {DType::f32, {}}), {}, {}};
   if (counts_steps(options.optimizer)) updater.step = next_step(b, b.state("optimizer.step", {DType::i64, {}}));
-  if (options.clip_norm) updater.scale = clipping_scale(b, trained, *options.clip_norm);
+  updater.scale = scale_of_gradients(b, trained, options, loss_scale);
   for (const Trained& one : trained) updater.update(one);
   b.set_phase(Phase::forward);
 }

@@ -20,8 +20,16 @@ struct Trained {
 // multiplied with; nothing: 1. ArgumentError when the loss depends on no parameter.
 std::vector<Trained> find_trained(Builder& b, Value loss, Value seed = {});
 
+// What the loss is multiplied with; nothing: it is not.
+struct LossScale {
+  Value state;
+  Value value;
+};
+LossScale scale_of_loss(Builder& b);
+
 // Appends the updates, in the order of `trained`, with what they need before them.
-void append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options);
+void append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
+                    const LossScale& loss_scale = {});
 
 // Moves each op from `first` on to behind the op at after[i], in their order; after[i] < first.
 void place_after(Program& program, size_t first, std::span<const int32_t> after);

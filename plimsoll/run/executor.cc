@@ -20,7 +20,12 @@ Executor::Executor(kernels::Lowered lowered, plan::MemoryPlan plan, Arena& arena
 }
 
 void Executor::step() {
-  for (const kernels::Task& task : tasks_) task();
+  try {
+    for (const kernels::Task& task : tasks_) task();
+  } catch (...) {
+    if (spill_file_) spill_file_->drain();  // copies may be under way in the arena
+    throw;
+  }
 }
 
 kernels::Memory Executor::memory_of(int32_t op) const {

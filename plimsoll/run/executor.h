@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "plimsoll/kernels/prepare.h"
+#include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/arena.h"
 #include "plimsoll/plan/memory_plan.h"
 
@@ -26,7 +27,8 @@ class Executor {
   // ArgumentError when the arena is smaller than the plan.
   Executor(kernels::Lowered lowered, plan::MemoryPlan plan, Arena& arena);
 
-  // ArgumentError from an op whose operands make no sense (an index out of range); the step is then half done.
+  // ArgumentError from an op whose operands make no sense (an index out of range), SystemError from a disk that is
+  // full; the step is then half done, and nothing of it goes on.
   void step();
 
   const program::Program& program() const { return lowered_.program; }
@@ -53,7 +55,8 @@ class Executor {
   kernels::Lowered lowered_;
   plan::MemoryPlan plan_;
   Arena& arena_;
-  std::vector<kernels::Task> tasks_;  // of the ops that do something, in order
+  std::shared_ptr<SpillFile> spill_file_ = kernels::spill_file();  // that the kernels were bound with
+  std::vector<kernels::Task> tasks_;                               // of the ops that do something, in order
 };
 
 }  // namespace plimsoll::run

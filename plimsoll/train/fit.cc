@@ -40,22 +40,22 @@ int64_t trimmed_overhead() {
 
 // What the process itself is given: as it is now, what binding the first kernels brings in, and code and tables of
 // each. In coarse steps, so that it is the same each time, and the smallest budget that a refusal names is one.
-int64_t booked_overhead(const plan::StepForms& forms) {
+int64_t booked_overhead(const plan::StepForms& forms, bool has_bound_kernels) {
   constexpr int64_t kGrain = 8 * kMiB;
   constexpr int64_t kFirstKernels = 8 * kMiB;
   constexpr int64_t kEachKernel = 16 * kKiB;
-  return align_up(trimmed_overhead(), kGrain) + kFirstKernels +
+  return align_up(trimmed_overhead(), kGrain) + (has_bound_kernels ? 0 : kFirstKernels) +
          static_cast<int64_t>(forms.whole().ops.size()) * kEachKernel;
-}
-
-int64_t arena_within(int64_t budget_bytes, int64_t overhead_bytes) {
-  return budget_bytes - overhead_bytes - margin_for(budget_bytes);
 }
 
 }  // namespace
 
 // A table entry of 8 bytes for each page of 4 KiB is a 512th; the rest is for stacks and what libraries take late.
 int64_t margin_for(int64_t budget_bytes) { return kLeastMargin + budget_bytes / kMarginShare; }
+
+int64_t arena_within(int64_t budget_bytes, int64_t overhead_bytes) {
+  return budget_bytes - overhead_bytes - margin_for(budget_bytes);
+}
 
 int64_t NoFit::smallest_budget_bytes() const {
   const int64_t without_share = refusal.smallest_bytes + overhead_bytes + kLeastMargin;
@@ -75,11 +75,12 @@ std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budg
   return std::make_unique<run::Session>(std::move(programs), budget);
 }
 
-std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
-                                  const plan::PlanOptions& options) {
+namespace {
+
+std::variant<Fit, NoFit> fit_beside(int64_t booked, const plan::StepForms& forms, const Budget& budget,
+                                    const plan::PlanOptions& options) {
   Fit fit;
   const int64_t margin = margin_for(budget.bytes);
-  int64_t booked = booked_overhead(forms);
   for (int i = 0; i < kTries; ++i) {
     plan::PlanOptions asked = options;
     asked.budget_bytes = std::max<int64_t>(0, arena_within(budget.bytes, booked));
@@ -99,6 +100,13 @@ std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& bu
   return NoFit{fit.overhead_bytes, std::move(refusal)};
 }
 
+}  // namespace
+
+std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
+                                  const plan::PlanOptions& options) {
+  return fit_beside(booked_overhead(forms, false), forms, budget, options);
+}
+
 std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
                                     const plan::PlanOptions& options) {
   SpillFile::Job last = -1;
@@ -108,7 +116,7 @@ std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, cons
   });
   stash.wait(last);
   fit.session.reset();
-  auto fitted = fit_step(forms, budget, options);
+  auto fitted = fit_beside(booked_overhead(forms, true), forms, budget, options);
   if (auto* again = std::get_if<Fit>(&fitted)) {
     for_each_kept(*again->session, [&](int64_t slot, std::span<std::byte> bytes) {
       const auto size = static_cast<int64_t>(bytes.size());

@@ -31,6 +31,9 @@ struct NoFit {
 // What is kept free of a budget.
 int64_t margin_for(int64_t budget_bytes);
 
+// What a budget leaves for the arena; may be negative.
+int64_t arena_within(int64_t budget_bytes, int64_t overhead_bytes);
+
 // A plan's programs bound to an arena of their own; they move out of the plan. ResourceExhausted when it is above the
 // budget.
 std::unique_ptr<run::Session> bind_plan(plan::StepPlan& plan, const Budget& budget);

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/noise.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/random.h"
@@ -39,6 +41,16 @@ std::span<T> as(std::span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
+// A sample of f32 at a time.
+void fill_halves(std::span<std::byte> into, DType dtype, std::span<const uint32_t> keys, int threads) {
+  const size_t bytes = into.size() / keys.size();
+  std::vector<float> sample(bytes / 2);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    kernels::fill_noise(sample, keys.subspan(i, 1), threads);
+    kernels::narrow(dtype, sample.data(), into.data() + i * bytes, static_cast<int64_t>(sample.size()), threads);
+  }
+}
+
 }  // namespace
 
 int64_t index_range(const Program& program, Value input) {
@@ -61,11 +73,13 @@ void SyntheticData::read(const Program& program, Value input, int64_t first, std
   }
   if (info.type.dtype == DType::f32) {
     kernels::fill_noise(as<float>(into), keys, threads_);
+  } else if (kernels::is_half(info.type.dtype)) {
+    fill_halves(into, info.type.dtype, keys, threads_);
   } else if (info.type.dtype == DType::i64) {
     kernels::fill_noise(as<int64_t>(into), keys, index_range(program, input), threads_);
   } else {
-    throw UnsupportedError(
-        fmt::format("no data can be made up for %{}: it is {}, expected f32 or i64", info.name, info.type.text()));
+    throw UnsupportedError(fmt::format("no data can be made up for %{}: it is {}, expected f32, f16, bf16 or i64",
+                                       info.name, info.type.text()));
   }
 }
 

@@ -15,7 +15,7 @@ class SyntheticData : public Data {
  public:
   explicit SyntheticData(uint64_t seed, int threads = 1) : seed_(seed), threads_(threads) {}
 
-  // f32 and i64; UnsupportedError for others.
+  // f32, the same rounded to f16 or bf16, and i64; UnsupportedError for others.
   void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) override;
 
  private:

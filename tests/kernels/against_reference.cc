@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/random.h"
@@ -20,6 +21,13 @@ using program::Arrays;
 using program::Program;
 using program::Value;
 
+double rounded(DType dtype, double x) {
+  const auto narrow = static_cast<float>(x);
+  if (dtype == DType::f16) return kernels::from_f16(kernels::to_f16(narrow));
+  if (dtype == DType::bf16) return kernels::from_bf16(kernels::to_bf16(narrow));
+  return narrow;
+}
+
 Array<double> random_array(const Program& program, Value value, const Comparison& comparison) {
   Array<double> array(program[value].type.spec());
   const auto range = static_cast<uint32_t>(train::index_range(program, value));
@@ -28,12 +36,22 @@ Array<double> random_array(const Program& program, Value value, const Comparison
         program::random_bits(comparison.seed, static_cast<uint64_t>(value.index), static_cast<uint64_t>(i));
     if (is_floating(array.dtype)) {
       const double drawn = comparison.low + (comparison.high - comparison.low) * bits / 4294967296.0;
-      array.reals[static_cast<size_t>(i)] = static_cast<float>(drawn);
+      array.reals[static_cast<size_t>(i)] = rounded(array.dtype, drawn);
     } else {
       array.ints[static_cast<size_t>(i)] = bits % range;
     }
   }
   return array;
+}
+
+void store_halves(std::span<uint16_t> data, const Array<double>& array, uint16_t (*to_half)(float)) {
+  for (size_t i = 0; i < data.size(); ++i) data[i] = to_half(static_cast<float>(array.reals[i]));
+}
+
+std::vector<float> widened(std::span<const uint16_t> data, float (*from_half)(uint16_t)) {
+  std::vector<float> wide;
+  for (const uint16_t half : data) wide.push_back(from_half(half));
+  return wide;
 }
 
 template <class T>
@@ -47,6 +65,10 @@ void load_value(run::Executor& executor, Value value, const Array<double>& array
   switch (array.dtype) {
     case DType::f32:
       return store(executor.data<float>(value), array);
+    case DType::f16:
+      return store_halves(executor.data<uint16_t>(value), array, kernels::to_f16);
+    case DType::bf16:
+      return store_halves(executor.data<uint16_t>(value), array, kernels::to_bf16);
     case DType::f64:
       return store(executor.data<double>(value), array);
     case DType::i64:
@@ -57,6 +79,10 @@ void load_value(run::Executor& executor, Value value, const Array<double>& array
       return store(executor.data<uint8_t>(value), array);
   }
 }
+
+// A few roundings of what an op reads and makes.
+constexpr double kF16Tolerance = 3e-3;
+constexpr double kBf16Tolerance = 2e-2;
 
 template <class T, class Expected>
 void expect_near(std::span<const T> found, const std::vector<Expected>& expected, double tolerance,
@@ -80,6 +106,12 @@ void expect_value(run::Executor& executor, Value value, const Array<double>& exp
   switch (expected.dtype) {
     case DType::f32:
       return expect_near<float>(executor.data<float>(value), expected.reals, tolerance, name);
+    case DType::f16:
+      return expect_near<float>(widened(executor.data<uint16_t>(value), kernels::from_f16), expected.reals,
+                                std::max(tolerance, kF16Tolerance), name);
+    case DType::bf16:
+      return expect_near<float>(widened(executor.data<uint16_t>(value), kernels::from_bf16), expected.reals,
+                                std::max(tolerance, kBf16Tolerance), name);
     case DType::f64:
       return expect_near<double>(executor.data<double>(value), expected.reals, tolerance, name);
     case DType::i64:
@@ -136,6 +168,18 @@ void expect_agreement(const Program& program, const Arrays<double>& values, doub
 
 void expect_agreement(const Program& program, const Comparison& comparison) {
   expect_agreement(program, random_values(program, comparison), comparison.tolerance);
+}
+
+void expect_agreement_in_all_precisions(const std::string& text, const Comparison& comparison) {
+  for (const char* dtype : {"f32", "f16", "bf16"}) {
+    std::string replaced = text;
+    for (size_t at = replaced.find("f32"); at != std::string::npos; at = replaced.find("f32")) {
+      if (dtype == std::string("f32")) break;
+      replaced.replace(at, 3, dtype);
+    }
+    expect_agreement(with_gradients(replaced), comparison);
+    if (testing::Test::HasFatalFailure()) return;
+  }
 }
 
 Program with_gradients(const std::string& text) {

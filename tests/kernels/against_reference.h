@@ -25,6 +25,9 @@ void load(run::Executor& executor, const program::Arrays<double>& values);
 void expect_agreement(const program::Program& program, const Comparison& comparison = {});
 void expect_agreement(const program::Program& program, const program::Arrays<double>& values, double tolerance);
 
+// The text as it is, and with f16 and with bf16 in place of f32; then to what these can tell apart.
+void expect_agreement_in_all_precisions(const std::string& text, const Comparison& comparison = {});
+
 // The program with the gradients of all its floating outputs, by all its floating inputs, as outputs.
 program::Program with_gradients(const std::string& text);
 

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/memory/replay/free_index.h"
 #include "plimsoll/memory/replay/policies.h"
 #include "plimsoll/trace/file.h"
 
@@ -182,34 +181,6 @@ TEST(Replay, RefusesPoliciesPagesAndCapacitiesThatAreNone) {
   EXPECT_THROW(make_policy("torch", {.page_bytes = 3000}), ArgumentError);
   EXPECT_THROW(make_policy("torch", {.page_bytes = 0}), ArgumentError);
   EXPECT_THROW(make_policy("torch", {.capacity = {0, "--capacity"}}), ArgumentError);
-}
-
-TEST(FreeIndex, AgreesWithASortedSet) {
-  std::mt19937 random(1);
-  FreeIndex index;
-  std::set<std::tuple<int64_t, int64_t, uint32_t>> oracle;
-  for (uint32_t i = 0; i < 20'000; ++i) {
-    const auto bytes = static_cast<int64_t>(random() % 300);
-    if (random() % 100 < (i < 10'000 ? 60u : 40u)) {  // grow, then shrink
-      const auto address = static_cast<int64_t>(random() % 1000 << 32 | i);
-      index.insert({bytes, address, i});
-      oracle.insert({bytes, address, i});
-    } else if (random() % 2 == 0 && !oracle.empty()) {
-      const auto found = oracle.lower_bound({bytes, 0, 0});
-      const auto [erased_bytes, address, block] = found == oracle.end() ? *oracle.begin() : *found;
-      index.erase({erased_bytes, address, block});
-      oracle.erase({erased_bytes, address, block});
-    } else {
-      const auto found = oracle.lower_bound({bytes, 0, 0});
-      const auto taken = index.take_best_fit(bytes);
-      ASSERT_EQ(taken.has_value(), found != oracle.end());
-      if (!taken) continue;
-      ASSERT_EQ(*taken, std::get<2>(*found));
-      oracle.erase(found);
-    }
-  }
-  ASSERT_EQ(index.all().size(), oracle.size());
-  EXPECT_EQ(index.largest_bytes(), oracle.empty() ? 0 : std::get<0>(*oracle.rbegin()));
 }
 
 }  // namespace

@@ -37,6 +37,17 @@ TEST(SpillFile, GivesBackWhatWasWrittenAndZerosBeforeThat) {
   EXPECT_EQ(second, numbers);
 }
 
+TEST(SpillFile, HasRoomForAStepThatProgramsShare) {
+  SpillFile file(folder());
+  const int64_t first = file.room(10'000);
+  EXPECT_EQ(file.room(5'000), first);
+  const int64_t slot = file.slot(0, 8);
+  const int64_t larger = file.room(20'000);
+  EXPECT_GE(slot, first + 10'000);
+  EXPECT_GT(larger, slot);
+  EXPECT_EQ(file.room(20'000), larger);
+}
+
 TEST(SpillFile, LeavesNothingInTheFolder) {
   const auto count = [] {
     return std::distance(std::filesystem::directory_iterator(folder()), std::filesystem::directory_iterator());

@@ -36,11 +36,14 @@ struct Change {
 
 TEST(PlanJson, SaysWhatIsWrongAndWhere) {
   const Change changes[] = {
-      {"\"plimsoll_plan\": 1", "\"plimsoll_plan\": 2", "plan.plimsoll_plan is '2', expected version 1"},
+      {"\"plimsoll_plan\": 2", "\"plimsoll_plan\": 1", "plan.plimsoll_plan is '1', expected version 2"},
       {"\"steps\"", "\"stops\"", "plan has 'stops', which is no key of a plan"},
       {"\"run\": 1", "\"run\": -1", "plan.steps[1].run is '-1', expected a whole number, not negative"},
       {"\"run\": 1", "\"recompute\": \"a\"", "plan.steps[1].recompute is '\"a\"', expected a whole number"},
-      {"\"run\": 2", "\"walk\": 2", "plan.steps[2] has 'walk', which is no key of a plan"},
+      {"\"run\": 2", "\"walk\": 2", "plan.steps[2] is an object, expected a step that says run, recompute, spill"},
+      {"\"run\": 2", "\"run\": 2, \"walk\": 2", "plan.steps[2] has 'walk', which is no key of a plan"},
+      {"\"run\": 2", "\"run\": 2, \"fetch\": \"a\"", "plan.steps[2] is an object, expected either run, recompute"},
+      {"\"run\": 2", "\"spill\": \"z\"", "plan.steps[2] has 'scratch_at_bytes', which is no key"},
       {"\"b\": ", "\"z\": ", "expected the name of a value of this program"},
       {"\"parts\": []", "\"parts\": {}", "plan.parts is an object, expected a list"},
       {"\"parts\": [],", "", "plan has no \"parts\""},

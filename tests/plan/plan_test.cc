@@ -12,8 +12,7 @@
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/program/verify.h"
-#include "plimsoll/run/session.h"
-#include "plimsoll/train/trainer.h"
+#include "tests/plan/run_two_steps.h"
 #include "tests/plan/small_steps.h"
 
 namespace plimsoll::plan {
@@ -43,34 +42,6 @@ std::string test_name(const testing::TestParamInfo<std::string_view>& tested) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PlanZoo, testing::ValuesIn(names()), test_name);
-
-// The bytes of everything that is there after two steps: losses, parameters, state.
-std::vector<std::byte> run_two_steps(const models::Step& step, const Lowered& lowered, const MemoryPlan& memory) {
-  FilePages pages = FilePages::host(host_page_bytes(memory.placement.arena_bytes));
-  Arena arena(pages, memory.placement.arena_bytes, {INT64_MAX, "test"});
-  run::Executor executor(lowered, memory, arena);
-  EXPECT_EQ(executor.arena_bytes(), memory.placement.arena_bytes);
-  const program::Program& program = step.program;
-  for (size_t i = 0; i < step.inits.size(); ++i) {
-    models::draw(step.inits[i], executor.data<float>(program.parameters[i]), 1, i);
-  }
-  for (size_t i = 0; i < step.state_inits.size(); ++i) {
-    models::draw(step.state_inits[i], executor.data<float>(program.state[i]), 1, 1000 + i);
-  }
-  train::Trainer trainer(executor, {.rate = 1e-2});
-  std::vector<std::byte> bytes;
-  const auto add = [&bytes](std::span<const float> data) {
-    const auto* first = reinterpret_cast<const std::byte*>(data.data());
-    bytes.insert(bytes.end(), first, first + data.size_bytes());
-  };
-  for (int i = 0; i < 2; ++i) add(std::vector{trainer.step()});
-  for (const auto* list : {&program.parameters, &program.state}) {
-    for (const program::Value value : *list) {
-      if (program[value].type.dtype == DType::f32) add(executor.data<float>(value));
-    }
-  }
-  return bytes;
-}
 
 // The smallest budget, two in between by chance, and more than enough.
 std::vector<int64_t> budgets_of(const Lowered& lowered, uint32_t seed) {

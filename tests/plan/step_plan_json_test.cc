@@ -69,12 +69,12 @@ TEST(StepPlanJson, SaysWhatIsWrongAndWhere) {
     std::string_view message;
   };
   const Change changes[] = {
-      {"\"plimsoll_step_plan\": 1", "\"plimsoll_step_plan\": 2", "plan.plimsoll_step_plan is '2', expected version 1"},
+      {"\"plimsoll_step_plan\": 2", "\"plimsoll_step_plan\": 1", "plan.plimsoll_step_plan is '1', expected version 2"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  0,", "plan.sizes[0] is '0', expected 1 to 10: the batch is 10"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  7,", "plan.sizes[1] is '4', expected 1 to 3"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  3,", "expected parts of a batch of 10, 1 samples more"},
       {"\"programs\"", "\"pictures\"", "plan has 'pictures', which is no key of a plan"},
-      {"\"run\": 1,", "\"walk\": 1,", "plan.programs[0].steps[1] has 'walk', which is no key of a plan"},
+      {"\"run\": 1,", "\"walk\": 1,", "plan.programs[0].steps[1] is an object, expected a step that says run"},
   };
   for (const Change& change : changes) {
     std::string text = write_step_plan(step_in_parts(), kSetting);

@@ -4,6 +4,7 @@
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/product.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -77,13 +78,21 @@ Kernel linear_accumulate(const Use& use) {
   return rows <= kFew ? add_few_rows(use, rows) : add_product(use);
 }
 
+// Rows of dy and x; every piece adds to the same sum.
+Cut cut_rows(const Use& use) {
+  if (use.in(1).shape.rank() < 2) return {};
+  return {.rule = Cut::Rule::rows, .count = use.in(1).shape[0], .inputs = {1, 2}, .threaded = true};
+}
+
 }  // namespace
 
 void register_accumulate_cpu(KernelTable& table) {
-  table.add("accumulate",
-            {[](const Use& use) { return map2_kernel(use, [](float sum, float x) { return sum + x; }); }});
-  table.add("linear_accumulate", {linear_accumulate});
-  table.add("clear", {clear});
+  table.add("accumulate", {[](const Use& use) { return map2_kernel(use, [](float sum, float x) { return sum + x; }); },
+                           contiguous_only,
+                           {},
+                           by_elements});
+  table.add("linear_accumulate", {linear_accumulate, contiguous_only, {}, cut_rows});
+  table.add("clear", {clear, contiguous_only, {}, nullptr, any_dtype});
 }
 
 }  // namespace plimsoll::kernels

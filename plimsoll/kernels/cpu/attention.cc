@@ -9,6 +9,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/gemm.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -288,11 +289,22 @@ bool whole_lines(const Tensor& operand) {
   return operand.is_contiguous() || (last == 3 && operand.stride(last) == 1);
 }
 
+// Samples of the batch. A mask may be for all of them.
+Cut by_samples(const Use& use, std::vector<int> inputs, std::vector<int> outputs, int mask) {
+  const auto has_samples = [&](const Tensor& t) { return t.shape.rank() == 4 && t.shape[0] == use.in(0).shape[0]; };
+  if (mask < use.arity() && has_samples(use.in(mask))) inputs.push_back(mask);
+  return by_rows(use, std::move(inputs), std::move(outputs));
+}
+
 }  // namespace
 
 void register_attention_cpu(KernelTable& table) {
-  table.add("attention", {forward, whole_lines});
-  table.add("attention_backward", {backward, whole_lines});
+  table.add("attention", {forward, whole_lines, {}, [](const Use& use) {
+                            return by_samples(use, {0, 1, 2}, {0, 1}, 3);
+                          }});
+  table.add("attention_backward", {backward, whole_lines, {}, [](const Use& use) {
+                                     return by_samples(use, {0, 1, 2, 3, 4, 5}, {0, 1, 2}, 6);
+                                   }});
 }
 
 }  // namespace plimsoll::kernels

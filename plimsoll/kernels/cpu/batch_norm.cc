@@ -12,11 +12,22 @@ using Lanes = std::array<float, kChannelBlock>;
 struct Norm : Channels {
   float eps;
   int threads;
+  Tensor image;
+  int64_t scratch_bytes;  // room for two planes of each thread
 
   explicit Norm(const Use& use)
-      : Channels(use.in(0)), eps(static_cast<float>(use.call.real("eps"))), threads(use.threads) {
-    for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
+      : Channels(use.in(0)),
+        eps(static_cast<float>(use.call.real("eps"))),
+        threads(use.threads),
+        image(use.in(0)),
+        scratch_bytes(room_bytes(use, 2)) {
+    for (int i = 0; i < use.arity(); ++i) {
+      if (!is_half(use.in(i).dtype)) use.require_f32(i);
+    }
   }
+
+  WideInput input(const Memory& m, size_t i) const { return {image, m.inputs[i]}; }
+  WideOutput output(const Memory& m, bool made = true) const { return {image, made ? m.outputs[0] : nullptr}; }
 
   double count() const { return static_cast<double>(batch * positions); }
   template <class F>
@@ -29,6 +40,24 @@ struct Norm : Channels {
     Lanes values{};
     for (int64_t lane = 0; lane < lanes; ++lane) values[static_cast<size_t>(lane)] = f(group * lanes + lane, lane);
     return values;
+  }
+};
+
+// The planes of images as f32, as one thread reads and writes them.
+struct PlanesOf {
+  const Norm& c;  // NOLINT
+  std::byte* scratch;
+  int part;
+
+  const float* read(const WideInput& x, int64_t at, int room = 0) const {
+    return x.line(at, c.plane_size(), c.room(scratch, 2, part, room));
+  }
+  // Calls f(where the plane is to be made), which may lie where a plane was read that had the first room.
+  template <class F>
+  void write(const WideOutput& y, int64_t at, const F& f) const {
+    float* plane = y.line(at, c.room(scratch, 2, part, 0));
+    f(plane);
+    y.keep(at, c.plane_size(), plane);
   }
 };
 
@@ -101,78 +130,88 @@ PLIMSOLL_VECTORISED void plane_gradient(const Channels& c, float* dx, const floa
 
 Kernel forward(const Use& use) {
   const Norm c(use);
-  return plain([c, made = use.made](const Memory& m) -> Task {
-    const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
-    return [=, x = m.in<float>(0), weight = m.in<float>(1), bias = m.in<float>(2), y = m.out<float>(),
-            means = made_or_null(1), rstds = made_or_null(2), variances = made_or_null(3)] {
-      c.for_each([=](int64_t group) {
-        LaneSums sums{};
-        for (int64_t n = 0; n < c.batch; ++n) c.add_plane(sums, x + c.at(n, group));
-        const Lanes mean = c.each_lane(
-            group, [&](int64_t, int64_t lane) { return static_cast<float>(sum_of(sums, lane) / c.count()); });
-        LaneSums squares{};
-        for (int64_t n = 0; n < c.batch; ++n) plane_squares(squares, c, x + c.at(n, group), mean);
-        const Lanes scale = c.each_lane(group, [&](int64_t channel, int64_t lane) {
-          const auto variance = static_cast<float>(sum_of(squares, lane) / c.count());
-          const float rstd = 1 / std::sqrt(variance + c.eps);
-          if (means != nullptr) means[channel] = mean[static_cast<size_t>(lane)];
-          if (rstds != nullptr) rstds[channel] = rstd;
-          if (variances != nullptr) variances[channel] = variance;
-          return rstd * or_else(weight, channel, 1);
-        });
-        const Lanes shift = c.each_lane(group, [&](int64_t channel, int64_t) { return or_else(bias, channel, 0); });
-        for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.at(n, group);
-          plane_affine(c, y + at, x + at, mean, scale, shift);
-        }
-      });
-    };
-  });
+  return {
+      c.scratch_bytes, [c, made = use.made](const Memory& m) -> Task {
+        const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
+        return [=, x = c.input(m, 0), weight = m.in<float>(1), bias = m.in<float>(2), y = c.output(m),
+                scratch = m.scratch, means = made_or_null(1), rstds = made_or_null(2), variances = made_or_null(3)] {
+          c.for_each([=](int part, int64_t group) {
+            const PlanesOf planes{c, scratch, part};
+            LaneSums sums{};
+            for (int64_t n = 0; n < c.batch; ++n) c.add_plane(sums, planes.read(x, c.at(n, group)));
+            const Lanes mean = c.each_lane(
+                group, [&](int64_t, int64_t lane) { return static_cast<float>(sum_of(sums, lane) / c.count()); });
+            LaneSums squares{};
+            for (int64_t n = 0; n < c.batch; ++n) plane_squares(squares, c, planes.read(x, c.at(n, group)), mean);
+            const Lanes scale = c.each_lane(group, [&](int64_t channel, int64_t lane) {
+              const auto variance = static_cast<float>(sum_of(squares, lane) / c.count());
+              const float rstd = 1 / std::sqrt(variance + c.eps);
+              if (means != nullptr) means[channel] = mean[static_cast<size_t>(lane)];
+              if (rstds != nullptr) rstds[channel] = rstd;
+              if (variances != nullptr) variances[channel] = variance;
+              return rstd * or_else(weight, channel, 1);
+            });
+            const Lanes shift = c.each_lane(group, [&](int64_t channel, int64_t) { return or_else(bias, channel, 0); });
+            for (int64_t n = 0; n < c.batch; ++n) {
+              const int64_t at = c.at(n, group);
+              const float* from = planes.read(x, at);
+              planes.write(y, at, [&](float* to) { plane_affine(c, to, from, mean, scale, shift); });
+            }
+          });
+        };
+      }};
 }
 
 Kernel backward(const Use& use) {
   const Norm c(use);
-  return plain([c, made = use.made](const Memory& m) -> Task {
-    const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
-    return [=, dy = m.in<float>(0), x = m.in<float>(1), means = m.in<float>(2), rstds = m.in<float>(3),
-            weight = m.in<float>(4), dx = made_or_null(0), dweight = made_or_null(1), dbias = made_or_null(2)] {
-      c.for_each([=](int64_t group) {
-        const Lanes mean = c.each_lane(group, [&](int64_t channel, int64_t) { return means[channel]; });
-        LaneSums sums{};
-        LaneSums products{};
-        for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.at(n, group);
-          c.add_plane(sums, dy + at);
-          plane_products(products, c, dy + at, x + at, mean);
-        }
-        const auto number = [&](const auto& f) {
-          return c.each_lane(group,
-                             [&](int64_t channel, int64_t lane) { return static_cast<float>(f(channel, lane)); });
-        };
-        if (dweight != nullptr) {
-          number([&](int64_t channel, int64_t lane) {
-            return dweight[channel] = static_cast<float>(sum_of(products, lane)) * rstds[channel];
-          });
-        }
-        if (dbias != nullptr) {
-          number(
-              [&](int64_t channel, int64_t lane) { return dbias[channel] = static_cast<float>(sum_of(sums, lane)); });
-        }
-        if (dx == nullptr) return;
-        const Lanes level = number([&](int64_t, int64_t lane) { return sum_of(sums, lane) / c.count(); });
-        const Lanes slope = number([&](int64_t channel, int64_t lane) {
-          const double rstd = rstds[channel];
-          return sum_of(products, lane) * rstd * rstd / c.count();
-        });
-        const Lanes scale =
-            number([&](int64_t channel, int64_t) { return rstds[channel] * or_else(weight, channel, 1); });
-        for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.at(n, group);
-          plane_gradient(c, dx + at, dy + at, x + at, scale, level, mean, slope);
-        }
-      });
-    };
-  });
+  return {c.scratch_bytes, [c, made = use.made](const Memory& m) -> Task {
+            const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
+            return [=, dy = c.input(m, 0), x = c.input(m, 1), means = m.in<float>(2), rstds = m.in<float>(3),
+                    weight = m.in<float>(4), dx = c.output(m, made[0]), scratch = m.scratch, dweight = made_or_null(1),
+                    dbias = made_or_null(2)] {
+              c.for_each([=](int part, int64_t group) {
+                const PlanesOf planes{c, scratch, part};
+                const Lanes mean = c.each_lane(group, [&](int64_t channel, int64_t) { return means[channel]; });
+                LaneSums sums{};
+                LaneSums products{};
+                for (int64_t n = 0; n < c.batch; ++n) {
+                  const int64_t at = c.at(n, group);
+                  const float* slopes = planes.read(dy, at);
+                  c.add_plane(sums, slopes);
+                  plane_products(products, c, slopes, planes.read(x, at, 1), mean);
+                }
+                const auto number = [&](const auto& f) {
+                  return c.each_lane(
+                      group, [&](int64_t channel, int64_t lane) { return static_cast<float>(f(channel, lane)); });
+                };
+                if (dweight != nullptr) {
+                  number([&](int64_t channel, int64_t lane) {
+                    return dweight[channel] = static_cast<float>(sum_of(products, lane)) * rstds[channel];
+                  });
+                }
+                if (dbias != nullptr) {
+                  number([&](int64_t channel, int64_t lane) {
+                    return dbias[channel] = static_cast<float>(sum_of(sums, lane));
+                  });
+                }
+                if (!dx.wanted()) return;
+                const Lanes level = number([&](int64_t, int64_t lane) { return sum_of(sums, lane) / c.count(); });
+                const Lanes slope = number([&](int64_t channel, int64_t lane) {
+                  const double rstd = rstds[channel];
+                  return sum_of(products, lane) * rstd * rstd / c.count();
+                });
+                const Lanes scale =
+                    number([&](int64_t channel, int64_t) { return rstds[channel] * or_else(weight, channel, 1); });
+                for (int64_t n = 0; n < c.batch; ++n) {
+                  const int64_t at = c.at(n, group);
+                  const float* slopes = planes.read(dy, at);
+                  const float* values = planes.read(x, at, 1);
+                  planes.write(dx, at,
+                               [&](float* to) { plane_gradient(c, to, slopes, values, scale, level, mean, slope); });
+                }
+              });
+            };
+          }};
 }
 
 Kernel update(const Use& use) {
@@ -200,60 +239,75 @@ Lanes inference_scale(const Norm& c, int64_t group, const float* weight, const f
 
 Kernel inference(const Use& use) {
   const Norm c(use);
-  return plain([c](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), mean = m.in<float>(1), variance = m.in<float>(2), weight = m.in<float>(3),
-            bias = m.in<float>(4), y = m.out<float>()] {
-      c.for_each([=](int64_t group) {
-        const Lanes scale = inference_scale(c, group, weight, variance);
-        const Lanes centre = c.each_lane(group, [&](int64_t channel, int64_t) { return mean[channel]; });
-        const Lanes shift = c.each_lane(group, [&](int64_t channel, int64_t) { return or_else(bias, channel, 0); });
-        for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.at(n, group);
-          plane_affine(c, y + at, x + at, centre, scale, shift);
-        }
-      });
-    };
-  });
+  return {c.scratch_bytes, [c](const Memory& m) -> Task {
+            return [=, x = c.input(m, 0), mean = m.in<float>(1), variance = m.in<float>(2), weight = m.in<float>(3),
+                    bias = m.in<float>(4), y = c.output(m), scratch = m.scratch] {
+              c.for_each([=](int part, int64_t group) {
+                const PlanesOf planes{c, scratch, part};
+                const Lanes scale = inference_scale(c, group, weight, variance);
+                const Lanes centre = c.each_lane(group, [&](int64_t channel, int64_t) { return mean[channel]; });
+                const Lanes shift =
+                    c.each_lane(group, [&](int64_t channel, int64_t) { return or_else(bias, channel, 0); });
+                for (int64_t n = 0; n < c.batch; ++n) {
+                  const int64_t at = c.at(n, group);
+                  const float* from = planes.read(x, at);
+                  planes.write(y, at, [&](float* to) { plane_affine(c, to, from, centre, scale, shift); });
+                }
+              });
+            };
+          }};
 }
 
 Kernel inference_backward(const Use& use) {
   const Norm c(use);
-  return plain([c](const Memory& m) -> Task {
-    return [=, dy = m.in<float>(0), variance = m.in<float>(1), weight = m.in<float>(2), dx = m.out<float>()] {
-      c.for_each([=](int64_t group) {
-        const Lanes scale = inference_scale(c, group, weight, variance);
-        for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.at(n, group);
-          plane_affine(c, dx + at, dy + at, {}, scale, {});
-        }
-      });
-    };
-  });
+  return {c.scratch_bytes, [c](const Memory& m) -> Task {
+            return [=, dy = c.input(m, 0), variance = m.in<float>(1), weight = m.in<float>(2), dx = c.output(m),
+                    scratch = m.scratch] {
+              c.for_each([=](int part, int64_t group) {
+                const PlanesOf planes{c, scratch, part};
+                const Lanes scale = inference_scale(c, group, weight, variance);
+                for (int64_t n = 0; n < c.batch; ++n) {
+                  const int64_t at = c.at(n, group);
+                  const float* from = planes.read(dy, at);
+                  planes.write(dx, at, [&](float* to) { plane_affine(c, to, from, {}, scale, {}); });
+                }
+              });
+            };
+          }};
 }
 
 Kernel inference_backward_affine(const Use& use) {
   const Norm c(use);
-  return plain([c, made = use.made](const Memory& m) -> Task {
-    return [=, dy = m.in<float>(0), x = m.in<float>(1), mean = m.in<float>(2), variance = m.in<float>(3),
-            dweight = made[0] ? m.out<float>(0) : nullptr, dbias = made[1] ? m.out<float>(1) : nullptr] {
-      c.for_each([=](int64_t group) {
-        const Lanes centre = c.each_lane(group, [&](int64_t channel, int64_t) { return mean[channel]; });
-        LaneSums sums{};
-        LaneSums products{};
-        for (int64_t n = 0; n < c.batch; ++n) {
-          const int64_t at = c.at(n, group);
-          c.add_plane(sums, dy + at);
-          plane_products(products, c, dy + at, x + at, centre);
-        }
-        for (int64_t lane = 0; lane < c.lanes; ++lane) {
-          const int64_t channel = group * c.lanes + lane;
-          const float rstd = 1 / std::sqrt(variance[channel] + c.eps);
-          if (dweight != nullptr) dweight[channel] = static_cast<float>(sum_of(products, lane)) * rstd;
-          if (dbias != nullptr) dbias[channel] = static_cast<float>(sum_of(sums, lane));
-        }
-      });
-    };
-  });
+  return {c.scratch_bytes, [c, made = use.made](const Memory& m) -> Task {
+            return [=, dy = c.input(m, 0), x = c.input(m, 1), mean = m.in<float>(2), variance = m.in<float>(3),
+                    scratch = m.scratch, dweight = made[0] ? m.out<float>(0) : nullptr,
+                    dbias = made[1] ? m.out<float>(1) : nullptr] {
+              c.for_each([=](int part, int64_t group) {
+                const PlanesOf planes{c, scratch, part};
+                const Lanes centre = c.each_lane(group, [&](int64_t channel, int64_t) { return mean[channel]; });
+                LaneSums sums{};
+                LaneSums products{};
+                for (int64_t n = 0; n < c.batch; ++n) {
+                  const int64_t at = c.at(n, group);
+                  const float* slopes = planes.read(dy, at);
+                  c.add_plane(sums, slopes);
+                  plane_products(products, c, slopes, planes.read(x, at, 1), centre);
+                }
+                for (int64_t lane = 0; lane < c.lanes; ++lane) {
+                  const int64_t channel = group * c.lanes + lane;
+                  const float rstd = 1 / std::sqrt(variance[channel] + c.eps);
+                  if (dweight != nullptr) dweight[channel] = static_cast<float>(sum_of(products, lane)) * rstd;
+                  if (dbias != nullptr) dbias[channel] = static_cast<float>(sum_of(sums, lane));
+                }
+              });
+            };
+          }};
+}
+
+// The first operands, and the result that is like them; weights and statistics are f32.
+template <int kImages>
+bool halves_in_images(const Use& use) {
+  return halves_only_in(use, kImages == 1 ? std::vector{0} : std::vector{0, 1}, {0});
 }
 
 }  // namespace
@@ -261,14 +315,19 @@ Kernel inference_backward_affine(const Use& use) {
 void register_batch_norm_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   const Blocking one{.rule = Rule::together, .inputs = {0}, .outputs = {0}};
-  table.add("batch_norm", {forward, contiguous_only, one});
-  table.add("batch_norm_backward",
-            {backward, contiguous_only, {.rule = Rule::together, .inputs = {0, 1}, .outputs = {0}}});
+  const Blocking two{.rule = Rule::together, .inputs = {0, 1}, .outputs = {0}};
+  table.add("batch_norm", {forward, contiguous_only, one, nullptr, halves_in_images<1>});
+  table.add("batch_norm_backward", {backward, contiguous_only, two, nullptr, halves_in_images<2>});
   table.add("batch_norm_update", {update});
-  table.add("batch_norm_inference", {inference, contiguous_only, one});
-  table.add("batch_norm_inference_backward", {inference_backward, contiguous_only, one});
-  table.add("batch_norm_inference_backward_affine",
-            {inference_backward_affine, contiguous_only, {.rule = Rule::together, .inputs = {0, 1}}});
+  table.add("batch_norm_inference", {inference, contiguous_only, one, nullptr, halves_in_images<1>});
+  table.add("batch_norm_inference_backward", {inference_backward, contiguous_only, one, nullptr, halves_in_images<1>});
+  table.add("batch_norm_inference_backward_affine", {inference_backward_affine,
+                                                     contiguous_only,
+                                                     {.rule = Rule::together, .inputs = {0, 1}},
+                                                     nullptr,
+                                                     [](const Use& use) {
+                                                       return halves_only_in(use, {0, 1}, {});
+                                                     }});
 }
 
 }  // namespace plimsoll::kernels

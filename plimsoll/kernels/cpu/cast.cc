@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "plimsoll/kernels/cpu/support/halves.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -138,13 +140,29 @@ Kernel through(const Use& use, Reader<Wide> read_block) {
   });
 }
 
+// The halves of f32, and back, in vectors.
+Kernel to_half(const Use& use) {
+  return plain([to = use.out(), threads = use.threads](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), y = m.out<std::byte>()] { narrow(to.dtype, x, y, to.elements(), threads); };
+  });
+}
+
+Kernel from_half(const Use& use) {
+  return plain([from = use.in(0), threads = use.threads](const Memory& m) -> Task {
+    return [=, x = m.in<std::byte>(0), y = m.out<float>()] { widen(from, x, y, threads); };
+  });
+}
+
 Kernel cast(const Use& use) {
   const DType from = use.in(0).dtype;
+  const DType to = use.out().dtype;
+  if (from == DType::f32 && is_half(to)) return to_half(use);
+  if (is_half(from) && to == DType::f32) return from_half(use);
   return is_floating(from) ? through<double>(use, reals_reader(from)) : through<int64_t>(use, integers_reader(from));
 }
 
 }  // namespace
 
-void register_cast_cpu(KernelTable& table) { table.add("cast", {cast}); }
+void register_cast_cpu(KernelTable& table) { table.add("cast", {cast, contiguous_only, {}, nullptr, any_dtype}); }
 
 }  // namespace plimsoll::kernels

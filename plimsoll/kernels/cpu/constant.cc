@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -36,6 +37,6 @@ Kernel fill(const Use& use) {
 
 }  // namespace
 
-void register_constant_cpu(KernelTable& table) { table.add("fill", {fill}); }
+void register_constant_cpu(KernelTable& table) { table.add("fill", {fill, contiguous_only, {}, by_elements}); }
 
 }  // namespace plimsoll::kernels

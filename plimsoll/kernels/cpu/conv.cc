@@ -7,6 +7,7 @@
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/narrow_conv.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/program/window.h"
 
 namespace plimsoll::kernels {
@@ -18,9 +19,11 @@ using dnnl::memory;
 // dimension of the weights, dilation counts the elements between.
 struct Conv {
   memory::dims x, w, y, stride, dilation, begin, end;
+  DType dtype;
 
-  Conv(const program::Call& call, const Shape& x_shape, const Shape& w_shape, const Shape& y_shape)
-      : x(dims_of(x_shape)), w(dims_of(w_shape)), y(dims_of(y_shape)) {
+  Conv(const Use& use, const Shape& x_shape, const Shape& w_shape, const Shape& y_shape)
+      : x(dims_of(x_shape)), w(dims_of(w_shape)), y(dims_of(y_shape)), dtype(use.in(0).dtype) {
+    const program::Call& call = use.call;
     const program::Dims kernel(Shape(w_shape.dims().subspan(2)));
     const program::Window window = program::window_of(call, kernel);
     for (int axis = 0; axis < window.rank(); ++axis) {
@@ -34,6 +37,14 @@ struct Conv {
     w[0] /= groups;
     w.insert(w.begin(), groups);
   }
+
+  // As oneDNN likes them.
+  memory::desc any_x() const { return any_desc(x, dtype); }
+  memory::desc any_w() const { return any_desc(w, dtype); }
+  memory::desc any_y() const { return any_desc(y, dtype); }
+  // As they are given.
+  memory::desc plain_w() const { return plain_desc(w, dtype); }
+  memory::desc bias() const { return plain_desc({y[1]}, dtype); }
 
   Conv with_batch(int64_t batch) const {
     Conv part = *this;
@@ -56,17 +67,16 @@ using BackwardData = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
 
 Forward::primitive_desc forward_desc(const Conv& c, algorithm how, dnnl::prop_kind kind, bool biased) {
-  const auto x = any_desc(c.x);
-  const auto w = any_desc(c.w);
-  const auto y = any_desc(c.y);
-  const auto desc = biased
-                        ? Forward::desc(kind, how, x, w, plain_desc({c.y[1]}), y, c.stride, c.dilation, c.begin, c.end)
-                        : Forward::desc(kind, how, x, w, y, c.stride, c.dilation, c.begin, c.end);
+  const auto x = c.any_x();
+  const auto w = c.any_w();
+  const auto y = c.any_y();
+  const auto desc = biased ? Forward::desc(kind, how, x, w, c.bias(), y, c.stride, c.dilation, c.begin, c.end)
+                           : Forward::desc(kind, how, x, w, y, c.stride, c.dilation, c.begin, c.end);
   return {desc, dnnl_attributes(), dnnl_engine()};
 }
 
-void require_all_f32(const Use& use) {
-  for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
+void require_one_dtype(const Use& use) {
+  for (int i = 0; i < use.arity() && use.in(i).dtype != DType::bf16; ++i) use.require_f32(i);
 }
 
 // ---- by Winograd's algorithm ----
@@ -84,8 +94,8 @@ bool suits_winograd(const Conv& c) {
     return std::all_of(dims.begin(), dims.end(), [=](int64_t dim) { return dim == value; });
   };
   const auto suits = [](int64_t channels) { return channels >= kFewestChannels && channels % kChannelBlock == 0; };
-  return c.w.size() == 4 && c.w[2] == 3 && c.w[3] == 3 && all(c.stride, 1) && all(c.dilation, 0) && suits(c.x[1]) &&
-         suits(c.y[1]) && c.y[2] >= kSmallestImage && c.y[3] >= kSmallestImage;
+  return c.dtype == DType::f32 && c.w.size() == 4 && c.w[2] == 3 && c.w[3] == 3 && all(c.stride, 1) &&
+         all(c.dilation, 0) && suits(c.x[1]) && suits(c.y[1]) && c.y[2] >= kSmallestImage && c.y[3] >= kSmallestImage;
 }
 
 // A kernel whose operand 0 and result 0 are the batch, run on one part of it after the other.
@@ -141,18 +151,18 @@ Tensor part_of(Tensor tensor, int64_t batch) {
 }
 
 Kernel conv(const Use& use) {
-  require_all_f32(use);
+  require_one_dtype(use);
   const auto narrow = narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
   if (narrow && !use.in(0).blocked && !use.out().blocked) return narrow_forward(*narrow, use);
-  const Conv whole(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
+  const Conv whole(use, use.in(0).shape, use.in(1).shape, use.out().shape);
   const bool biased = use.arity() > 2;
   const auto make = [&](algorithm how, int64_t batch) {
     const Conv c = whole.with_batch(batch);
     const auto primitive = forward_desc(c, how, dnnl::prop_kind::forward_training, biased);
     DnnlKernel kernel(primitive);
     kernel.input(DNNL_ARG_SRC, 0, desc_of(part_of(use.in(0), batch)), primitive.src_desc());
-    kernel.input(DNNL_ARG_WEIGHTS, 1, plain_desc(c.w), primitive.weights_desc());
-    if (biased) kernel.input(DNNL_ARG_BIAS, 2, plain_desc({c.y[1]}), plain_desc({c.y[1]}));
+    kernel.input(DNNL_ARG_WEIGHTS, 1, c.plain_w(), primitive.weights_desc());
+    if (biased) kernel.input(DNNL_ARG_BIAS, 2, c.bias(), c.bias());
     kernel.output(DNNL_ARG_DST, 0, desc_of(part_of(use.out(), batch)), primitive.dst_desc());
     return std::move(kernel).finish();
   };
@@ -162,17 +172,16 @@ Kernel conv(const Use& use) {
 
 // dx of dy and w.
 Kernel conv_backward_data(const Use& use) {
-  require_all_f32(use);
-  const Conv whole(use.call, use.out().shape, use.in(1).shape, use.in(0).shape);
+  require_one_dtype(use);
+  const Conv whole(use, use.out().shape, use.in(1).shape, use.in(0).shape);
   const auto make = [&](algorithm how, int64_t batch) {
     const Conv c = whole.with_batch(batch);
-    const BackwardData::desc desc(how, any_desc(c.x), any_desc(c.w), any_desc(c.y), c.stride, c.dilation, c.begin,
-                                  c.end);
+    const BackwardData::desc desc(how, c.any_x(), c.any_w(), c.any_y(), c.stride, c.dilation, c.begin, c.end);
     const auto hint = forward_desc(c, how, dnnl::prop_kind::forward_training, false);
     const BackwardData::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
     DnnlKernel kernel(primitive);
     kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(part_of(use.in(0), batch)), primitive.diff_dst_desc());
-    kernel.input(DNNL_ARG_WEIGHTS, 1, plain_desc(c.w), primitive.weights_desc());
+    kernel.input(DNNL_ARG_WEIGHTS, 1, c.plain_w(), primitive.weights_desc());
     kernel.output(DNNL_ARG_DIFF_SRC, 0, desc_of(part_of(use.out(), batch)), primitive.diff_src_desc());
     return std::move(kernel).finish();
   };
@@ -181,19 +190,18 @@ Kernel conv_backward_data(const Use& use) {
 }
 
 Kernel conv_backward_weights(const Use& use) {
-  require_all_f32(use);
+  require_one_dtype(use);
   const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
   if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
-  const Conv c(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
+  const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
   const auto make = [&](algorithm how, int64_t) {
-    const BackwardWeights::desc desc(how, any_desc(c.x), any_desc(c.w), any_desc(c.y), c.stride, c.dilation, c.begin,
-                                     c.end);
+    const BackwardWeights::desc desc(how, c.any_x(), c.any_w(), c.any_y(), c.stride, c.dilation, c.begin, c.end);
     const auto hint = forward_desc(c, how, dnnl::prop_kind::forward_training, false);
     const BackwardWeights::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
     DnnlKernel kernel(primitive);
     kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(use.in(0)), primitive.diff_dst_desc());
     kernel.input(DNNL_ARG_SRC, 1, desc_of(use.in(1)), primitive.src_desc());
-    kernel.output(DNNL_ARG_DIFF_WEIGHTS, 0, plain_desc(c.w), primitive.diff_weights_desc());
+    kernel.output(DNNL_ARG_DIFF_WEIGHTS, 0, c.plain_w(), primitive.diff_weights_desc());
     return std::move(kernel).finish();
   };
   if (const auto kernel = by_winograd(c, use, false, make)) return *kernel;
@@ -232,19 +240,51 @@ Kernel conv_transpose(const Use& use) {
 }
 
 Kernel channel_sum(const Use& use) {
-  use.require_f32(0);
+  if (!is_half(use.in(0).dtype)) use.require_f32(0);
   const Channels channels(use.in(0));
-  return plain([channels, threads = use.threads](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), y = m.out<float>()] {
-      channels.for_each_group(threads, [=](int64_t group) {
-        LaneSums sums{};
-        for (int64_t n = 0; n < channels.batch; ++n) channels.add_plane(sums, x + channels.at(n, group));
-        for (int64_t lane = 0; lane < channels.lanes; ++lane) {
-          y[group * channels.lanes + lane] = static_cast<float>(sums[static_cast<size_t>(lane)]);
-        }
-      });
-    };
-  });
+  const int64_t size = channels.plane_size();
+  return {channels.room_bytes(use, 1),
+          [=, tensors = std::pair(use.in(0), use.out()), threads = use.threads](const Memory& m) -> Task {
+            return [=, x = WideInput(tensors.first, m.inputs[0]), y = WideOutput(tensors.second, m.outputs[0]),
+                    scratch = m.scratch] {
+              channels.for_each_group(threads, [=](int part, int64_t group) {
+                LaneSums sums{};
+                float* room = channels.room(scratch, 1, part, 0);
+                for (int64_t n = 0; n < channels.batch; ++n) {
+                  channels.add_plane(sums, x.line(channels.at(n, group), size, room));
+                }
+                const int64_t first = group * channels.lanes;
+                std::array<float, kChannelBlock> narrow;
+                float* to = y.line(first, narrow.data());
+                for (int64_t lane = 0; lane < channels.lanes; ++lane) {
+                  to[lane] = static_cast<float>(sums[static_cast<size_t>(lane)]);
+                }
+                y.keep(first, channels.lanes, to);
+              });
+            };
+          }};
+}
+
+// Narrow ones are bound by memory, and have a way of their own in f32.
+bool computes_forward(const Use& use) {
+  return dnnl_computes(use) && !narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
+}
+
+bool computes_backward_weights(const Use& use) {
+  return dnnl_computes(use) && !narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
+}
+
+// Samples of the batch, which operand 0 and result 0 have.
+Cut by_samples(const Use& use) {
+  Cut cut = by_rows(use, {0}, {0});
+  cut.threaded = true;
+  return cut;
+}
+
+Cut by_samples_of_both(const Use& use) {
+  Cut cut = by_rows(use, {0, 1}, {}, {0});
+  cut.threaded = true;
+  return cut;
 }
 
 }  // namespace
@@ -253,12 +293,13 @@ void register_conv_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   const bool gains = dnnl_prefers_blocks();
   const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = gains};
-  table.add("conv", {conv, contiguous_only, of_images});
-  table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images});
+  table.add("conv", {conv, contiguous_only, of_images, by_samples, computes_forward});
+  table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, dnnl_computes});
+  const Blocking of_both{.rule = Rule::each, .inputs = {0, 1}, .gains = gains};
   table.add("conv_backward_weights",
-            {conv_backward_weights, contiguous_only, {.rule = Rule::each, .inputs = {0, 1}, .gains = gains}});
-  table.add("conv_transpose", {conv_transpose, contiguous_only, of_images});
-  table.add("channel_sum", {channel_sum, contiguous_only, {.rule = Rule::each, .inputs = {0}}});
+            {conv_backward_weights, contiguous_only, of_both, by_samples_of_both, computes_backward_weights});
+  table.add("conv_transpose", {conv_transpose, contiguous_only, of_images, by_samples});
+  table.add("channel_sum", {channel_sum, contiguous_only, {.rule = Rule::each, .inputs = {0}}, nullptr, any_dtype});
 }
 
 }  // namespace plimsoll::kernels

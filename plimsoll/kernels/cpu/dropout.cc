@@ -1,5 +1,9 @@
 // Dropout draws its mask from the counter-based generator, forward and backward alike: nothing is stored.
+#include <algorithm>
+
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 #include "plimsoll/program/random.h"
 
@@ -65,25 +69,42 @@ PLIMSOLL_VECTORISED void drop(const Drop& d, uint64_t seed, const float* x, floa
   for (; i < end; ++i) one(i);
 }
 
+constexpr int64_t kLine = 2048;  // elements of f16 and bf16 that are f32 at a time
+
+void drop_lines(const Drop& d, uint64_t seed, const WideInput& x, const WideOutput& y, int64_t begin, int64_t end) {
+  float room[kLine];
+  for (int64_t first = begin; first < end; first += kLine) {
+    const int64_t count = std::min(kLine, end - first);
+    Drop line = d;
+    line.first += static_cast<uint64_t>(first);
+    float* to = y.line(first, room);
+    drop(line, seed, x.line(first, count, room), to, 0, count);
+    y.keep(first, count, to);
+  }
+}
+
 Kernel dropout(const Use& use) {
-  use.require_f32(0);
+  if (!is_half(use.in(0).dtype)) use.require_f32(0);
   const double rate = use.call.real("rate");
   const Drop d{static_cast<uint64_t>(use.call.integer("stream")), static_cast<uint64_t>(use.call.integer("offset")),
                program::drop_threshold(rate), static_cast<float>(1 / (1 - rate))};
   const bool in_parts = use.in(1).elements() == 2;
   const int64_t per_sample = in_parts ? use.out().elements() / use.out().shape[0] : 0;
-  return plain([=, count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), seed = m.in<int64_t>(1), y = m.out<float>()] {
+  return plain([=, tensor = use.out(), count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+    return [=, x = WideInput(tensor, m.inputs[0]), seed = m.in<int64_t>(1), y = WideOutput(tensor, m.outputs[0])] {
       Drop part = d;
       if (in_parts) part.first += static_cast<uint64_t>(seed[1] * per_sample);
-      parallel(threads, count, kGrain,
-               [=](int, int64_t begin, int64_t end) { drop(part, static_cast<uint64_t>(*seed), x, y, begin, end); });
+      parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
+        drop_lines(part, static_cast<uint64_t>(*seed), x, y, begin, end);
+      });
     };
   });
 }
 
 }  // namespace
 
-void register_dropout_cpu(KernelTable& table) { table.add("dropout", {dropout}); }
+void register_dropout_cpu(KernelTable& table) {
+  table.add("dropout", {dropout, contiguous_only, {}, nullptr, any_dtype});
+}
 
 }  // namespace plimsoll::kernels

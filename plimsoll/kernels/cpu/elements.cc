@@ -5,6 +5,7 @@
 #include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/indices.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -108,7 +109,7 @@ Kernel one_hot(const Use& use) {
 }  // namespace
 
 void register_elements_cpu(KernelTable& table) {
-  table.add("gather_elements", {gather_elements});
+  table.add("gather_elements", {gather_elements, contiguous_only, {}, nullptr, any_dtype});
   table.add("gather_elements_backward", {gather_elements_backward});
   table.add("scatter_elements", {scatter_elements});
   table.add("one_hot", {one_hot});

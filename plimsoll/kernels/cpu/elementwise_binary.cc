@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <cmath>
 
+#include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/rows.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -50,6 +53,22 @@ Kernel binary_kernel(const Use& use, F f) {
   });
 }
 
+// Element by element where the operands are of one shape or single, else along the first dimension of the result.
+Cut cut_broadcast(const Use& use) {
+  const Shape& y = use.out().shape;
+  const auto is_simple = [&](const Tensor& x) { return x.shape == y || x.elements() == 1; };
+  if (std::all_of(use.inputs.begin(), use.inputs.end(), is_simple)) {
+    const Cut cut = by_elements(use);
+    if (cut.rule != Cut::Rule::never) return cut;
+  }
+  if (y.rank() == 0) return {};
+  Cut cut{.rule = Cut::Rule::rows, .count = y[0], .outputs = {0}};
+  for (int i = 0; i < use.arity(); ++i) {
+    if (use.in(i).shape.rank() == y.rank() && use.in(i).shape[0] == y[0]) cut.inputs.push_back(i);
+  }
+  return cut;
+}
+
 // Of one shape, element by element, so in any order that is the same for all.
 const Blocking kSameShape{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}, .same_shape = true};
 
@@ -65,7 +84,7 @@ void arithmetic(KernelTable& table, const char* op, F f) {
                        use.unsupported("the CPU computes this in f32 and i64");
                    }
                  },
-                 any_layout, kSameShape});
+                 any_layout, kSameShape, cut_broadcast});
 }
 
 template <class F>
@@ -74,7 +93,7 @@ void on_reals(KernelTable& table, const char* op, F f) {
                    use.require_f32(0);
                    return binary_kernel<float, float>(use, f);
                  },
-                 any_layout, kSameShape});
+                 any_layout, kSameShape, cut_broadcast});
 }
 
 template <class F>
@@ -91,7 +110,9 @@ void predicate(KernelTable& table, const char* op, F f) {
                        use.unsupported("the CPU compares f32, i64 and bool");
                    }
                  },
-                 any_layout});
+                 any_layout,
+                 {},
+                 cut_broadcast});
 }
 
 // x where takes(x, z), else z, and a bit for each element that says so: one thread, for bits share bytes.
@@ -135,7 +156,9 @@ void pow_backward(KernelTable& table, const char* op, F slope) {
                      };
                    });
                  },
-                 any_layout});
+                 any_layout,
+                 {},
+                 cut_broadcast});
 }
 
 template <class T>
@@ -155,14 +178,7 @@ Kernel where_kernel(const Use& use) {
 }
 
 Kernel where(const Use& use) {
-  switch (element_bytes(use.out().dtype)) {
-    case 4:
-      return where_kernel<uint32_t>(use);
-    case 8:
-      return where_kernel<uint64_t>(use);
-    default:
-      return where_kernel<uint8_t>(use);
-  }
+  return for_size(use.out().dtype, [&](auto zero) { return where_kernel<decltype(zero)>(use); });
 }
 
 Kernel keep_where(const Use& use) {
@@ -222,8 +238,8 @@ void register_elementwise_binary_cpu(KernelTable& table) {
                           return choice_kernel(use, [](float x, float z) { return x <= z || std::isnan(x); });
                         },
                         any_layout});
-  table.add("where", {where, any_layout});
-  table.add("keep_where", {keep_where, any_layout});
+  table.add("where", {where, any_layout, {}, nullptr, any_dtype});
+  table.add("keep_where", {keep_where, any_layout, {}, cut_broadcast});
   register_predicates(table);
 }
 

@@ -4,6 +4,7 @@
 #include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/math.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -20,20 +21,21 @@ const Blocking kMasked{.rule = Blocking::Rule::together, .inputs = {0}, .outputs
 // y = f(x)
 template <class F>
 void unary(KernelTable& table, const char* op, F f) {
-  table.add(op, {[f](const Use& use) { return map_kernel(use, f); }, contiguous_only, kUnary});
+  table.add(op, {[f](const Use& use) { return map_kernel(use, f); }, contiguous_only, kUnary, by_elements});
 }
 
 // dx = dy * slope(v), v what the backward op reads
 template <class F>
 void backward(KernelTable& table, const char* op, F slope) {
   const auto times = [slope](float dy, float v) { return dy * slope(v); };
-  table.add(op, {[times](const Use& use) { return map2_kernel(use, times); }, contiguous_only, kBackward});
+  table.add(op, {[times](const Use& use) { return map2_kernel(use, times); }, contiguous_only, kBackward, by_elements});
 }
 
 // The same where f and slope are made from the call's attributes.
 template <class Make>
 void unary_of(KernelTable& table, const char* op, Make make) {
-  table.add(op, {[make](const Use& use) { return map_kernel(use, make(use.call)); }, contiguous_only, kUnary});
+  table.add(op,
+            {[make](const Use& use) { return map_kernel(use, make(use.call)); }, contiguous_only, kUnary, by_elements});
 }
 
 template <class Make>
@@ -42,7 +44,7 @@ void backward_of(KernelTable& table, const char* op, Make make) {
                    const auto slope = make(use.call);
                    return map2_kernel(use, [slope](float dy, float v) { return dy * slope(v); });
                  },
-                 contiguous_only, kBackward});
+                 contiguous_only, kBackward, by_elements});
 }
 
 // ---- with a bit for each element ----
@@ -102,7 +104,7 @@ void masked(KernelTable& table, const char* op, Make make) {
                });
              });
            },
-           contiguous_only, kMasked});
+           contiguous_only, kMasked, by_elements});
 }
 
 // dy times what its bit says; a slope of zero gives zero whatever dy is.
@@ -161,7 +163,7 @@ float clamped(float x, float low, float high) { return x < low ? low : x > high 
 
 void register_masked(KernelTable& table) {
   const auto positive = [](float x) { return x > 0; };
-  table.add("relu", {relu, contiguous_only, kMasked});
+  table.add("relu", {relu, contiguous_only, kMasked, by_elements});
   masked(table, "leaky_relu", [=](const Call& call) {
     return std::pair([slope = real(call, "slope")](float x) { return x > 0 ? x : x * slope; }, positive);
   });
@@ -175,7 +177,7 @@ void register_masked(KernelTable& table) {
     return std::pair([=](float x) { return clamped(line(x), 0, 1); },
                      [=](float x) { return line(x) > 0 && line(x) < 1; });
   });
-  table.add("mask_backward", {mask_backward, contiguous_only, kBackward});
+  table.add("mask_backward", {mask_backward, contiguous_only, kBackward, by_elements});
 }
 
 // ---- smooth ones ----
@@ -245,8 +247,8 @@ void register_reading_input(KernelTable& table) {
   backward(table, "silu_backward", [](float x) { return fast_sigmoid(x) * (1 + x * (1 - fast_sigmoid(x))); });
   unary(table, "gelu", [](float x) { return x * normal_below(x); });
   backward(table, "gelu_backward", [](float x) { return normal_below(x) + x * normal_at(x); });
-  table.add("gelu_tanh", {gelu_tanh, contiguous_only, kUnary});
-  table.add("gelu_tanh_backward", {gelu_tanh_backward, contiguous_only, kBackward});
+  table.add("gelu_tanh", {gelu_tanh, contiguous_only, kUnary, by_elements});
+  table.add("gelu_tanh_backward", {gelu_tanh_backward, contiguous_only, kBackward, by_elements});
   unary(table, "hard_swish", [](float x) { return x * clamped(x / 6 + 0.5F, 0, 1); });
   backward(table, "hard_swish_backward", [](float x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5F; });
   unary(table, "sin", [](float x) { return std::sin(x); });

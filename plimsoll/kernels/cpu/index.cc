@@ -4,6 +4,7 @@
 
 #include "plimsoll/kernels/cpu/support/indices.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -71,8 +72,13 @@ Kernel gather_backward(const Use& use) {
 }  // namespace
 
 void register_index_cpu(KernelTable& table) {
-  table.add("embedding", {[](const Use& use) { return gather(use, 0, false); }});
-  table.add("gather", {[](const Use& use) { return gather(use, use.call.axis("axis"), true); }});
+  table.add("embedding",
+            {[](const Use& use) { return gather(use, 0, false); }, contiguous_only, {}, nullptr, any_dtype});
+  table.add("gather", {[](const Use& use) { return gather(use, use.call.axis("axis"), true); },
+                       contiguous_only,
+                       {},
+                       nullptr,
+                       any_dtype});
   table.add("gather_backward", {gather_backward});
 }
 

@@ -1,7 +1,9 @@
 // From one layout to another, by oneDNN.
 #include "plimsoll/kernels/copy.h"
+#include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -34,7 +36,7 @@ Kernel reorder(const Use& use) {
     });
   }
   if (use.out().dtype != DType::f32) {
-    return element_bytes(use.out().dtype) == 1 ? reorder_blocks<uint8_t>(use) : reorder_blocks<int32_t>(use);
+    return for_size(use.out().dtype, [&](auto zero) { return reorder_blocks<decltype(zero)>(use); });
   }
   const auto from = desc_of(use.in(0));
   const auto to = desc_of(use.out());
@@ -47,7 +49,8 @@ Kernel reorder(const Use& use) {
 }  // namespace
 
 void register_layout_cpu(KernelTable& table) {
-  table.add("reorder", {reorder, any_layout, {.rule = Blocking::Rule::each, .inputs = {0}, .outputs = {0}}});
+  table.add("reorder",
+            {reorder, any_layout, {.rule = Blocking::Rule::each, .inputs = {0}, .outputs = {0}}, nullptr, any_dtype});
 }
 
 }  // namespace plimsoll::kernels

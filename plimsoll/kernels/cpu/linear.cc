@@ -3,6 +3,7 @@
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/product.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -33,20 +34,30 @@ Kernel backward_weights(const Use& use) {
   const ColumnSums sums(dy.shape[0], dy.shape[1], use.threads);
   const int64_t offset = align_up(product.scratch_bytes, kAlignment);
   return {offset + sums.scratch_bytes(), [=](const Memory& m) -> Task {
-            return [=, multiply = product.bind(m), x = m.in<float>(0), partial = m.scratch_at<float>(offset),
-                    y = m.out<float>(1)] {
+            return [=, multiply = product.bind(m), x = WideInput(dy, m.inputs[0]), own = m.scratch_at<float>(offset),
+                    y = WideOutput(dy, m.outputs[1])] {
               multiply();
-              sums.run(x, partial, y);
+              sums.run(x, own, y);
             };
           }};
 }
 
+Cut threaded_rows(const Use& use, std::vector<int> inputs, std::vector<int> outputs, std::vector<int> sums) {
+  if (use.in(0).shape.rank() < 2) return {};
+  Cut cut = by_rows(use, std::move(inputs), std::move(outputs), std::move(sums));
+  cut.threaded = true;
+  return cut;
+}
+
+Cut cut_input(const Use& use) { return threaded_rows(use, {0}, {0}, {}); }
+Cut cut_both(const Use& use) { return threaded_rows(use, {0, 1}, {}, {0, 1}); }
+
 }  // namespace
 
 void register_linear_cpu(KernelTable& table) {
-  table.add("linear", {forward});
-  table.add("linear_backward_input", {backward_input});
-  table.add("linear_backward_weights", {backward_weights});
+  table.add("linear", {forward, contiguous_only, {}, cut_input, dnnl_computes});
+  table.add("linear_backward_input", {backward_input, contiguous_only, {}, cut_input, dnnl_computes});
+  table.add("linear_backward_weights", {backward_weights, contiguous_only, {}, cut_both, dnnl_computes});
 }
 
 }  // namespace plimsoll::kernels

@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/product.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::kernels {
@@ -72,10 +74,25 @@ Kernel matmul_sum(const Use& use) {
           }};
 }
 
+// Along the first dimension of the result, which operands have too that are not used for all of it.
+Cut by_batches(const Use& use) {
+  const Shape& y = use.out().shape;
+  Cut cut{.rule = Cut::Rule::rows, .count = y[0], .outputs = {0}, .threaded = true};
+  if (y.rank() == 2) {
+    if (use.call.flag("transpose_a")) return {};
+    cut.inputs = {0};
+    return cut;
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (use.in(i).shape.rank() == y.rank() && use.in(i).shape[0] == y[0]) cut.inputs.push_back(i);
+  }
+  return cut;
+}
+
 }  // namespace
 
 void register_matmul_cpu(KernelTable& table) {
-  table.add("matmul", {matmul, any_layout});
+  table.add("matmul", {matmul, any_layout, {}, by_batches, dnnl_computes});
   table.add("matmul_sum", {matmul_sum, any_layout});
 }
 

@@ -4,6 +4,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -140,13 +141,39 @@ Kernel backward(const Use& use, bool centred) {
           }};
 }
 
+// Rows are along the first dimension, unless that is normalised, too.
+Cut cut_rows(const Use& use, std::vector<int> inputs, std::vector<int> outputs, std::vector<int> sums) {
+  if (use.call.axis("axis") == 0) return {};
+  return by_rows(use, std::move(inputs), std::move(outputs), std::move(sums));
+}
+
 }  // namespace
 
 void register_norm_cpu(KernelTable& table) {
-  table.add("layer_norm", {[](const Use& use) { return forward(use, true); }});
-  table.add("layer_norm_backward", {[](const Use& use) { return backward(use, true); }});
-  table.add("rms_norm", {[](const Use& use) { return forward(use, false); }});
-  table.add("rms_norm_backward", {[](const Use& use) { return backward(use, false); }});
+  table.add("layer_norm", {[](const Use& use) { return forward(use, true); },
+                           contiguous_only,
+                           {},
+                           [](const Use& use) {
+                             return cut_rows(use, {0}, {0, 1, 2}, {});
+                           }});
+  table.add("layer_norm_backward", {[](const Use& use) { return backward(use, true); },
+                                    contiguous_only,
+                                    {},
+                                    [](const Use& use) {
+                                      return cut_rows(use, {0, 1, 2, 3}, {0}, {1, 2});
+                                    }});
+  table.add("rms_norm", {[](const Use& use) { return forward(use, false); },
+                         contiguous_only,
+                         {},
+                         [](const Use& use) {
+                           return cut_rows(use, {0}, {0, 1}, {});
+                         }});
+  table.add("rms_norm_backward", {[](const Use& use) { return backward(use, false); },
+                                  contiguous_only,
+                                  {},
+                                  [](const Use& use) {
+                                    return cut_rows(use, {0, 1, 2}, {0}, {1});
+                                  }});
 }
 
 }  // namespace plimsoll::kernels

@@ -1,8 +1,12 @@
 // Updates of parameters, each in one pass over everything it touches.
+#include "plimsoll/program/ops/optimizer.h"
+
 #include <cmath>
+#include <limits>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -18,6 +22,7 @@ void require_all_f32(const Use& use) {
 
 // The number that a scalar operand holds when the step runs; 1 where it is left out.
 float scalar_or_one(const float* scalar) { return scalar == nullptr ? 1 : *scalar; }
+bool skips(const float* scale) { return scale != nullptr && std::isnan(*scale); }
 
 struct Sgd {
   float rate, scale, decay;
@@ -33,6 +38,7 @@ Kernel sgd(const Use& use) {
   const float decay = real(use, "weight_decay");
   return plain([count = use.out().elements(), threads = use.threads, decay](const Memory& m) -> Task {
     return [=, w = m.out<float>(), dw = m.in<float>(1), rate = m.in<float>(2), scale = m.in<float>(3)] {
+      if (skips(scale)) return;
       const Sgd update{*rate, scalar_or_one(scale), decay};
       parallel(threads, count, kGrain, [&](int, int64_t i, int64_t end) { apply(update, w + i, dw + i, end - i); });
     };
@@ -59,6 +65,7 @@ Kernel momentum(const Use& use) {
   return plain([=, count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
     return [=, w = m.out<float>(), velocity = m.out<float>(1), dw = m.in<float>(1), rate = m.in<float>(3),
             scale = m.in<float>(4)] {
+      if (skips(scale)) return;
       Momentum now = update;
       now.rate = *rate;
       now.scale = scalar_or_one(scale);
@@ -104,6 +111,7 @@ Kernel adam(const Use& use, bool decoupled) {
   return plain([=, count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
     return [=, w = m.out<float>(), mean = m.out<float>(1), square = m.out<float>(2), dw = m.in<float>(1),
             step = m.in<int64_t>(4), rate = m.in<float>(5), scale = m.in<float>(6)] {
+      if (skips(scale)) return;
       Adam now = update;
       now.rate = *rate;
       now.scale = scalar_or_one(scale);
@@ -152,16 +160,48 @@ Kernel clip_scale(const Use& use) {
   });
 }
 
+Kernel loss_scale(const Use& /*use*/) {
+  return plain([](const Memory& m) -> Task {
+    return [state = m.in<int64_t>(0), scale = m.out<float>()] {
+      *scale = std::ldexp(1.0F, static_cast<int>(program::kFirstLossScale + *state));
+    };
+  });
+}
+
+Kernel next_loss_scale(const Use& use) {
+  use.require_f32(1);
+  return plain([](const Memory& m) -> Task {
+    return [norm = m.in<float>(1), state = m.out<int64_t>()] {
+      const bool finite = std::isfinite(*norm);
+      const bool doubles = finite && state[1] + 1 == program::kLossScaleSteps;
+      state[0] += finite ? (doubles ? 1 : 0) : -1;
+      state[1] = finite && !doubles ? state[1] + 1 : 0;
+    };
+  });
+}
+
+Kernel unscale(const Use& use) {
+  require_all_f32(use);
+  return plain([](const Memory& m) -> Task {
+    return [scale = m.in<float>(0), norm = m.in<float>(1), factor = m.out<float>()] {
+      *factor = std::isfinite(*norm) ? 1 / *scale : std::numeric_limits<float>::quiet_NaN();
+    };
+  });
+}
+
 }  // namespace
 
 void register_optimizer_cpu(KernelTable& table) {
-  table.add("sgd", {sgd});
-  table.add("momentum", {momentum});
-  table.add("adam", {[](const Use& use) { return adam(use, false); }});
-  table.add("adamw", {[](const Use& use) { return adam(use, true); }});
+  table.add("sgd", {sgd, contiguous_only, {}, by_elements});
+  table.add("momentum", {momentum, contiguous_only, {}, by_elements});
+  table.add("adam", {[](const Use& use) { return adam(use, false); }, contiguous_only, {}, by_elements});
+  table.add("adamw", {[](const Use& use) { return adam(use, true); }, contiguous_only, {}, by_elements});
   table.add("next_step", {next_step});
   table.add("global_norm", {global_norm});
   table.add("clip_scale", {clip_scale});
+  table.add("loss_scale", {loss_scale});
+  table.add("next_loss_scale", {next_loss_scale});
+  table.add("unscale", {unscale});
 }
 
 }  // namespace plimsoll::kernels

@@ -4,6 +4,7 @@
 
 #include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -122,9 +123,9 @@ Kernel tile(const Use& use) {
 }  // namespace
 
 void register_pad_cpu(KernelTable& table) {
-  table.add("pad", {pad, any_layout});
+  table.add("pad", {pad, any_layout, {}, nullptr, [](const Use& use) { return use.call.real("value") == 0; }});
   table.add("pad_backward", {pad_backward});
-  table.add("tile", {tile, any_layout});
+  table.add("tile", {tile, any_layout, {}, nullptr, any_dtype});
 }
 
 }  // namespace plimsoll::kernels

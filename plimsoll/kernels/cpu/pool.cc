@@ -8,6 +8,7 @@
 
 #include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 #include "plimsoll/program/window.h"
 
@@ -264,13 +265,13 @@ void add_maximum(KernelTable& table, const std::string& op, bool adaptive) {
                    const bool narrow = !adaptive && use.wants(1) && use.out(1).dtype == DType::u8;
                    return narrow ? maximum<uint8_t>(use, planes) : maximum<int32_t>(use, planes);
                  },
-                 contiguous_only, kForward});
+                 contiguous_only, kForward, by_planes});
   table.add(op + "_backward", {[=](const Use& use) {
                                  const Planes planes = planes_of(use, use.out(), use.in(0).shape, adaptive, false);
                                  return use.in(1).dtype == DType::u8 ? maximum_backward<uint8_t>(planes)
                                                                      : maximum_backward<int32_t>(planes);
                                },
-                               contiguous_only, kBackward});
+                               contiguous_only, kBackward, by_planes});
 }
 
 void add_average(KernelTable& table, const std::string& op, bool adaptive) {
@@ -278,12 +279,12 @@ void add_average(KernelTable& table, const std::string& op, bool adaptive) {
   table.add(op, {[=](const Use& use) {
                    return average(planes_of(use, use.in(0), use.out().shape, adaptive, counts_padding(use)));
                  },
-                 contiguous_only, kAverage});
+                 contiguous_only, kAverage, by_planes});
   table.add(op + "_backward",
             {[=](const Use& use) {
                return average_backward(planes_of(use, use.out(), use.in(0).shape, adaptive, counts_padding(use)));
              },
-             contiguous_only, kAverage});
+             contiguous_only, kAverage, by_planes});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Copies, for uses of these ops that cannot be views.
 #include "plimsoll/kernels/copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -43,10 +44,10 @@ Kernel expand(const Use& use) {
 }  // namespace
 
 void register_shape_cpu(KernelTable& table) {
-  table.add("identity", {copy_all, any_layout});
-  table.add("reshape", {reshape, any_layout});
-  table.add("transpose", {transpose, any_layout});
-  table.add("expand", {expand, any_layout});
+  table.add("identity", {copy_all, any_layout, {}, nullptr, any_dtype});
+  table.add("reshape", {reshape, any_layout, {}, nullptr, any_dtype});
+  table.add("transpose", {transpose, any_layout, {}, nullptr, any_dtype});
+  table.add("expand", {expand, any_layout, {}, nullptr, any_dtype});
 }
 
 }  // namespace plimsoll::kernels

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "plimsoll/kernels/copy.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -87,10 +88,10 @@ Kernel concat(const Use& use) {
 }  // namespace
 
 void register_slice_cpu(KernelTable& table) {
-  table.add("slice", {slice, any_layout});
-  table.add("slice_backward", {slice_backward, any_layout});
-  table.add("split", {split, any_layout});
-  table.add("concat", {concat, any_layout});
+  table.add("slice", {slice, any_layout, {}, nullptr, any_dtype});
+  table.add("slice_backward", {slice_backward, any_layout, {}, nullptr, any_dtype});
+  table.add("split", {split, any_layout, {}, nullptr, any_dtype});
+  table.add("concat", {concat, any_layout, {}, nullptr, any_dtype});
 }
 
 }  // namespace plimsoll::kernels

@@ -1,4 +1,5 @@
 #include "plimsoll/kernels/cpu/support/lines.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -65,21 +66,32 @@ Kernel backward(const Use& use, Part part, F f) {
   });
 }
 
+// Along the first dimension where the lines are not.
+Cut cut_lines(const Use& use) {
+  return use.call.axis("axis") == 0 ? Cut{} : by_rows(use, use.arity() == 1 ? std::vector{0} : std::vector{0, 1}, {0});
+}
+
 }  // namespace
 
 void register_softmax_cpu(KernelTable& table) {
-  table.add("softmax", {softmax});
-  table.add("log_softmax", {log_softmax});
+  table.add("softmax", {softmax, contiguous_only, {}, cut_lines});
+  table.add("log_softmax", {log_softmax, contiguous_only, {}, cut_lines});
   table.add("softmax_backward", {[](const Use& use) {
-              return backward(
-                  use, [](float dy, float y) { return dy * y; },
-                  [](float dy, float y, float sum) { return y * (dy - sum); });
-            }});
+                                   return backward(
+                                       use, [](float dy, float y) { return dy * y; },
+                                       [](float dy, float y, float sum) { return y * (dy - sum); });
+                                 },
+                                 contiguous_only,
+                                 {},
+                                 cut_lines});
   table.add("log_softmax_backward", {[](const Use& use) {
-              return backward(
-                  use, [](float dy, float) { return dy; },
-                  [](float dy, float y, float sum) { return dy - fast_exp(y) * sum; });
-            }});
+                                       return backward(
+                                           use, [](float dy, float) { return dy; },
+                                           [](float dy, float y, float sum) { return dy - fast_exp(y) * sum; });
+                                     },
+                                     contiguous_only,
+                                     {},
+                                     cut_lines});
 }
 
 }  // namespace plimsoll::kernels

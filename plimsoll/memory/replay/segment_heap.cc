@@ -6,10 +6,11 @@ namespace plimsoll::replay {
 
 SegmentHeap::BlockId SegmentHeap::take_best_fit(uint32_t shelf, int64_t bytes) {
   if (shelf >= free_.size()) return kNone;
-  const auto block = free_[shelf].take_best_fit(bytes);
-  if (!block) return kNone;
-  blocks_[*block].is_free = false;
-  return *block;
+  const FreeBlock* found = free_[shelf].best_fit(bytes);
+  if (found == nullptr) return kNone;
+  const BlockId block = found->block;
+  erase_free(block);
+  return block;
 }
 
 SegmentHeap::BlockId SegmentHeap::add_segment(uint32_t shelf, int64_t bytes) {

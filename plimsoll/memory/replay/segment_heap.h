@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plimsoll/memory/replay/free_index.h"
+#include "plimsoll/memory/free_index.h"
 
 namespace plimsoll::replay {
 

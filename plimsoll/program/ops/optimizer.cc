@@ -90,6 +90,27 @@ std::vector<Type> infer_clip_scale(const Call& call) {
   return {call.input(0)};
 }
 
+void require_scale_state(const Call& call) {
+  call.require(call.input(0).dtype == DType::i64 && call.shape(0) == Dims{2}, "state must be i64[2]");
+}
+
+std::vector<Type> infer_loss_scale(const Call& call) {
+  require_scale_state(call);
+  return {{DType::f32, {}}};
+}
+
+std::vector<Type> infer_next_loss_scale(const Call& call) {
+  require_scale_state(call);
+  require_scalar(call, 1);
+  return {call.input(0)};
+}
+
+std::vector<Type> infer_unscale(const Call& call) {
+  require_scalar(call, 0);
+  call.require_same(0, 1);
+  return {call.input(0)};
+}
+
 Value emit_update(Builder& b, std::string_view op, std::vector<Value> operands, Value scale,
                   const std::vector<NamedAttribute>& attributes) {
   if (scale) operands.push_back(scale);
@@ -129,6 +150,9 @@ Value global_norm(Builder& b, std::span<const Value> gradients) { return b.emit(
 Value clip_scale(Builder& b, Value norm, double max_norm) {
   return b.emit("clip_scale", {norm}, {{"max_norm", max_norm}});
 }
+Value loss_scale(Builder& b, Value state) { return b.emit("loss_scale", {state}); }
+Value next_loss_scale(Builder& b, Value state, Value norm) { return b.emit("next_loss_scale", {state, norm}); }
+Value unscale(Builder& b, Value scale, Value norm) { return b.emit("unscale", {scale, norm}); }
 
 void register_optimizer(OpTable& table) {
   const auto real = [](const char* name, double fallback) {
@@ -157,6 +181,13 @@ void register_optimizer(OpTable& table) {
              .outputs = {"norm"},
              .infer = infer_global_norm,
              .flops = global_norm_flops});
+  table.add({.name = "loss_scale", .inputs = {"state"}, .outputs = {"scale"}, .infer = infer_loss_scale});
+  table.add({.name = "next_loss_scale",
+             .inputs = {"state", "norm"},
+             .outputs = {"next"},
+             .infer = infer_next_loss_scale,
+             .overwrites = {{.output = 0, .input = 0}}});
+  table.add({.name = "unscale", .inputs = {"scale", "norm"}, .outputs = {"factor"}, .infer = infer_unscale});
   table.add({.name = "clip_scale",
              .inputs = {"norm"},
              .outputs = {"scale"},

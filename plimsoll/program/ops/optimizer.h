@@ -1,6 +1,7 @@
 // Optimizer updates: ops that overwrite parameters and optimizer state with their new content. The learning rate is a
 // value of one element, so that schedules do not change the program. So is `scale`, which multiplies every gradient as
-// it is read: clipping makes no copy of them.
+// it is read: clipping makes no copy of them. Where `scale` is not a number the update is skipped, and everything stays
+// as it was.
 #pragma once
 
 #include "plimsoll/program/builder.h"
@@ -50,6 +51,18 @@ Value next_step(Builder& b, Value step);
 
 // The root of the sum of all squares of all gradients: f32, or f64 where one of them is.
 Value global_norm(Builder& b, std::span<const Value> gradients);
+
+// Gradients of f16 are too small for it unless the loss is multiplied, here by a power of two that adapts: it halves
+// whenever a gradient was infinite or not a number, and doubles after kLossScaleSteps steps without.
+// `state` is i64[2]: the power less kFirstLossScale, and the steps since it changed; so zero at first.
+inline constexpr int64_t kFirstLossScale = 16;
+inline constexpr int64_t kLossScaleSteps = 2000;
+
+Value loss_scale(Builder& b, Value state);  // f32[]
+// By the norm of the gradients that were made with it; in the storage of `state`.
+Value next_loss_scale(Builder& b, Value state, Value norm);
+// What to multiply gradients with whose loss was multiplied: not a number where their norm is not finite.
+Value unscale(Builder& b, Value scale, Value norm);
 
 // What to multiply gradients of this norm with so that it is at most `max_norm`: 1 where it is.
 Value clip_scale(Builder& b, Value norm, double max_norm);

@@ -1,5 +1,8 @@
+#include "plimsoll/program/ops/optimizer.h"
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "plimsoll/program/evaluate.h"
 
@@ -12,12 +15,21 @@ T scalar_or_one(const Run<T>& run, int i) {
   return i < run.arity() ? run.reals(i)[0] : 1;
 }
 
+// An update by gradients of no size leaves everything as it was: results 0, 1, 2 are operands 0, 2, 3.
+template <class T>
+bool skips(Run<T>& run, T scale, int results) {
+  if (!std::isnan(scale)) return false;
+  for (int k = 0; k < results; ++k) run.out(k).reals = run.reals(k == 0 ? 0 : k + 1);
+  return true;
+}
+
 template <class T>
 void sgd(Run<T>& run) {
   const auto& w = run.reals(0);
   const auto& dw = run.reals(1);
   const T rate = run.reals(2)[0];
   const T scale = scalar_or_one(run, 3);
+  if (skips(run, scale, 1)) return;
   const auto decay = static_cast<T>(run.call.real("weight_decay"));
   for (size_t i = 0; i < w.size(); ++i) run.out().reals[i] = w[i] - rate * (scale * dw[i] + decay * w[i]);
 }
@@ -28,6 +40,7 @@ void momentum(Run<T>& run) {
   const auto& dw = run.reals(1);
   const T rate = run.reals(3)[0];
   const T scale = scalar_or_one(run, 4);
+  if (skips(run, scale, 2)) return;
   const auto decay = static_cast<T>(run.call.real("weight_decay"));
   const auto keep = static_cast<T>(run.call.real("momentum"));
   for (size_t i = 0; i < w.size(); ++i) {
@@ -44,6 +57,7 @@ void adam(Run<T>& run, bool decoupled) {
   const auto& dw = run.reals(1);
   const T rate = run.reals(5)[0];
   const T scale = scalar_or_one(run, 6);
+  if (skips(run, scale, 3)) return;
   const auto step = static_cast<double>(run.ints(4)[0]);
   const double beta1 = run.call.real("beta1");
   const double beta2 = run.call.real("beta2");
@@ -72,6 +86,25 @@ void global_norm(Run<T>& run) {
 }
 
 template <class T>
+void next_loss_scale(Run<T>& run) {
+  const int64_t power = run.ints(0)[0];
+  const int64_t steps = run.ints(0)[1] + 1;
+  if (!std::isfinite(run.reals(1)[0])) {
+    run.out().ints = {power - 1, 0};
+  } else if (steps == kLossScaleSteps) {
+    run.out().ints = {power + 1, 0};
+  } else {
+    run.out().ints = {power, steps};
+  }
+}
+
+template <class T>
+void unscale(Run<T>& run) {
+  const bool finite = std::isfinite(run.reals(1)[0]);
+  run.out().reals[0] = finite ? 1 / run.reals(0)[0] : std::numeric_limits<T>::quiet_NaN();
+}
+
+template <class T>
 void clip_scale(Run<T>& run) {
   constexpr T kEpsilon = 1e-6;  // as PyTorch has it: a norm of zero divides
   run.out().reals[0] = std::min<T>(1, static_cast<T>(run.call.real("max_norm")) / (run.reals(0)[0] + kEpsilon));
@@ -86,6 +119,11 @@ void register_optimizer_reference(OpTable& table) {
   table.reference("adamw", [](auto& run) { adam(run, true); });
   table.reference("next_step", [](auto& run) { run.out().ints[0] = run.ints(0)[0] + 1; });
   table.reference("global_norm", [](auto& run) { global_norm(run); });
+  table.reference("loss_scale", [](auto& run) {
+    run.out().reals[0] = std::ldexp(1.0F, static_cast<int>(kFirstLossScale + run.ints(0)[0]));
+  });
+  table.reference("next_loss_scale", [](auto& run) { next_loss_scale(run); });
+  table.reference("unscale", [](auto& run) { unscale(run); });
   table.reference("clip_scale", [](auto& run) { clip_scale(run); });
 }
 

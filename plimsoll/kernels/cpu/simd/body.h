@@ -11,6 +11,8 @@ namespace {
 using Floats [[gnu::vector_size(kLanes * sizeof(float))]] = float;
 using Ints [[gnu::vector_size(kLanes * sizeof(int32_t))]] = int32_t;
 using Bytes [[gnu::vector_size(kLanes)]] = uint8_t;
+using Words [[gnu::vector_size(kLanes * sizeof(uint32_t))]] = uint32_t;
+using Halves [[gnu::vector_size(kLanes * sizeof(uint16_t))]] = uint16_t;
 
 template <class Vector, class Element>
 [[gnu::always_inline]] inline Vector load(const Element* from) {
@@ -22,6 +24,79 @@ template <class Vector, class Element>
 template <class Vector, class Element>
 [[gnu::always_inline]] inline void store(Element* to, const Vector& vector) {
   __builtin_memcpy(to, &vector, sizeof vector);
+}
+
+// ---- halves ----
+
+[[gnu::always_inline]] inline Words bits(const Floats& x) { return reinterpret_cast<const Words&>(x); }
+[[gnu::always_inline]] inline Floats from_bits(const Words& x) { return reinterpret_cast<const Floats&>(x); }
+
+[[gnu::always_inline]] inline Floats from_bf16(const Halves& x) {
+  return from_bits(__builtin_convertvector(x, Words) << 16);
+}
+
+[[gnu::always_inline]] inline Halves to_bf16(const Floats& x) {
+  const Words b = bits(x);
+  const Words rounded = b + 0x7FFFU + (b >> 16 & 1U);
+  const Words quiet = b | 0x400000U;
+  return __builtin_convertvector((x != x ? quiet : rounded) >> 16, Halves);  // NOLINT(misc-redundant-expression)
+}
+
+#if defined(__AVX512DQ__)
+
+constexpr __mmask16 kAllLanes = 0xFFFF;
+
+[[gnu::always_inline]] inline Floats from_f16(const Halves& x) {
+  const __m512 wide = _mm512_maskz_cvtph_ps(kAllLanes, load<__m256i>(&x));
+  return load<Floats>(&wide);
+}
+
+[[gnu::always_inline]] inline Halves to_f16(const Floats& x) {
+  const __m256i half = _mm512_maskz_cvtps_ph(kAllLanes, load<__m512>(&x), _MM_FROUND_TO_NEAREST_INT);
+  return load<Halves>(&half);
+}
+
+#else
+
+[[gnu::always_inline]] inline Floats from_f16(const Halves& x) {
+  const Words b = __builtin_convertvector(x, Words);
+  const Words shifted = (b & 0x7FFFU) << 13;
+  const Words sized = bits(from_bits(shifted) * 0x1p112F);  // of small ones, too: they are denormal here
+  const Words size = (b & 0x7FFFU) >= 0x7C00U ? shifted | 0x7F800000U : sized;
+  return from_bits(size | (b & 0x8000U) << 16);
+}
+
+[[gnu::always_inline]] inline Halves to_f16(const Floats& x) {
+  const Words b = bits(x);
+  const Words size = b & 0x7FFFFFFFU;
+  const Words normal = (size - 0x38000000U + 0xFFFU + (size >> 13 & 1U)) >> 13;
+  const Words small = bits(from_bits(size) + 0.5F) - 0x3F000000U;  // what is below 2^-24 is rounded away
+  const Words finite = size < 0x38800000U ? small : normal;
+  const Words held = size >= 0x477FF000U ? Words{} + 0x7C00U : finite;
+  const Words all = size > 0x7F800000U ? Words{} + 0x7E00U : held;
+  return __builtin_convertvector(all | (b >> 16 & 0x8000U), Halves);
+}
+
+#endif
+
+template <Floats (*From)(const Halves&)>
+void widen(float* y, const uint16_t* x, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, From(load<Halves>(x + i)));
+  Halves last = {};
+  for (int64_t lane = 0; i + lane < count; ++lane) last[lane] = x[i + lane];
+  const Floats wide = From(last);
+  for (int64_t lane = 0; i + lane < count; ++lane) y[i + lane] = wide[lane];
+}
+
+template <Halves (*To)(const Floats&)>
+void narrow(uint16_t* y, const float* x, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, To(load<Floats>(x + i)));
+  Floats last = {};
+  for (int64_t lane = 0; i + lane < count; ++lane) last[lane] = x[i + lane];
+  const Halves halves = To(last);
+  for (int64_t lane = 0; i + lane < count; ++lane) y[i + lane] = halves[lane];
 }
 
 // ---- products ----
@@ -322,6 +397,8 @@ void average_pool_backward(const PoolPlane& p, const float* dy, float* dx) {
 }  // namespace
 
 const Functions kFunctions = {
+    .bf16 = {widen<from_bf16>, narrow<to_bf16>},
+    .f16 = {widen<from_f16>, narrow<to_f16>},
     .multiply = multiply,
     .relu = relu,
     .keep = keep,

@@ -52,7 +52,16 @@ struct MaxPool {
   void (*backward)(const PoolPlane& plane, const float* dy, const Index* indices, float* dx);
 };
 
+// f16 or bf16, as the bits that they are, to and from f32. Rounds to nearest, halves to even; NaN and infinities stay.
+struct HalfLines {
+  void (*widen)(float* y, const uint16_t* x, int64_t count);
+  void (*narrow)(uint16_t* y, const float* x, int64_t count);
+};
+
 struct Functions {
+  HalfLines bf16;
+  HalfLines f16;
+
   void (*multiply)(const TileProduct& product);
   // y = x where x is not below zero, and a bit for each x above it; the mask may be null. y may lie where x does.
   void (*relu)(float* y, uint8_t* mask, const float* x, int64_t count);

@@ -4,7 +4,10 @@
 
 #include <array>
 
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -66,11 +69,11 @@ struct Channels {
   int64_t plane_size() const { return positions * lanes; }
   int64_t at(int64_t n, int64_t group) const { return (n * groups() + group) * plane_size(); }
 
-  // Calls f(group), in parallel.
+  // Calls f(part, group), in parallel; see parallel().
   template <class F>
   void for_each_group(int threads, const F& f) const {
-    parallel(threads, groups(), kGrain / (batch * plane_size() + 1) + 1, [&](int, int64_t begin, int64_t end) {
-      for (int64_t group = begin; group < end; ++group) f(group);
+    parallel(threads, groups(), kGrain / (batch * plane_size() + 1) + 1, [&](int part, int64_t begin, int64_t end) {
+      for (int64_t group = begin; group < end; ++group) f(part, group);
     });
   }
 
@@ -80,6 +83,14 @@ struct Channels {
     parallel(threads, batch * groups(), kGrain / (plane_size() + 1) + 1, [&](int, int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) f(plane, plane % groups() * lanes);
     });
+  }
+
+  // Scratch that has place for `planes` planes of f32 for each thread, when some tensors are f16 or bf16.
+  int64_t room_bytes(const Use& use, int planes) const {
+    return has_halves(use) ? use.threads * planes * align_up(plane_size() * 4, kAlignment) : 0;
+  }
+  float* room(std::byte* scratch, int planes, int part, int plane) const {
+    return reinterpret_cast<float*>(scratch + (part * planes + plane) * align_up(plane_size() * 4, kAlignment));
   }
 
   void add_plane(LaneSums& sums, const float* x) const {

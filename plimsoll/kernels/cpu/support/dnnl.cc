@@ -1,5 +1,7 @@
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 
+#include <algorithm>
+
 #include "plimsoll/base/bytes.h"
 
 namespace plimsoll::kernels {
@@ -10,6 +12,10 @@ using dnnl::memory;
 const dnnl::stream& dnnl_stream() {
   static const dnnl::stream stream(dnnl_engine());
   return stream;
+}
+
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
 memory at(const memory::desc& desc, void* data) { return {desc, dnnl_engine(), data}; }
@@ -53,6 +59,16 @@ dnnl::primitive_attr dnnl_attributes() {
 
 bool dnnl_prefers_blocks() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
 
+bool dnnl_computes(const Use& use) {
+  static const bool multiplies = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+  const auto computed = [](const Tensor& tensor) { return tensor.dtype == DType::bf16 && tensor.elements() > 0; };
+  if (!multiplies || !std::all_of(use.inputs.begin(), use.inputs.end(), computed)) return false;
+  for (size_t k = 0; k < use.outputs.size(); ++k) {
+    if (use.made[k] && !computed(use.outputs[k])) return false;
+  }
+  return true;
+}
+
 memory::dims dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
 memory::desc desc_of(const Tensor& tensor) {
@@ -60,15 +76,17 @@ memory::desc desc_of(const Tensor& tensor) {
   if (tensor.blocked) {
     using Tag = memory::format_tag;
     const Tag tag = rank == 3 ? Tag::nCw16c : rank == 4 ? Tag::nChw16c : Tag::nCdhw16c;
-    return {dims_of(tensor.shape), memory::data_type::f32, tag};
+    return {dims_of(tensor.shape), type_of(tensor.dtype), tag};
   }
-  return {dims_of(tensor.shape), memory::data_type::f32,
+  return {dims_of(tensor.shape), type_of(tensor.dtype),
           memory::dims(tensor.strides.begin(), tensor.strides.begin() + rank)};
 }
 
-memory::desc any_desc(const memory::dims& dims) { return {dims, memory::data_type::f32, memory::format_tag::any}; }
+memory::desc any_desc(const memory::dims& dims, DType dtype) { return {dims, type_of(dtype), memory::format_tag::any}; }
 
-memory::desc plain_desc(const memory::dims& dims) { return desc_of(contiguous(DType::f32, Shape(std::span(dims)))); }
+memory::desc plain_desc(const memory::dims& dims, DType dtype) {
+  return desc_of(contiguous(dtype, Shape(std::span(dims))));
+}
 
 DnnlKernel::DnnlKernel(dnnl::primitive_desc_base primitive) : primitive_(std::move(primitive)) {
   pad_offset_ = take(static_cast<int64_t>(scratchpad(primitive_).get_size()));

@@ -17,11 +17,15 @@ dnnl::primitive_attr dnnl_attributes();
 // Whether oneDNN convolves in blocks of kChannelBlock channels on this machine.
 bool dnnl_prefers_blocks();
 
+// For KernelDef::native: that all numbers are bf16, and this machine multiplies such. (oneDNN does without, too, but
+// slower than f32.)
+bool dnnl_computes(const Use& use);
+
 dnnl::memory::dims dims_of(const Shape& shape);
-// f32 as the tensor lies; as any layout that a primitive likes best; in row-major order.
+// f32 or bf16 as the tensor lies; as any layout that a primitive likes best; in row-major order.
 dnnl::memory::desc desc_of(const Tensor& tensor);
-dnnl::memory::desc any_desc(const dnnl::memory::dims& dims);
-dnnl::memory::desc plain_desc(const dnnl::memory::dims& dims);
+dnnl::memory::desc any_desc(const dnnl::memory::dims& dims, DType dtype);
+dnnl::memory::desc plain_desc(const dnnl::memory::dims& dims, DType dtype);
 
 class DnnlKernel {
  public:

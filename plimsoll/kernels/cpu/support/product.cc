@@ -24,7 +24,7 @@ Kernel empty_sum(const Product& product) {
 dnnl::memory::desc bias_desc(const Product& product) {
   dnnl::memory::dims dims(static_cast<size_t>(product.y.shape.rank()), 1);
   dims.back() = product.bias->shape[0];
-  return plain_desc(dims);
+  return plain_desc(dims, product.bias->dtype);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ Tensor transposed(Tensor tensor) {
 }
 
 Kernel product_kernel(const Product& product, const Use& use, bool swapped) {
-  for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
+  for (int i = 0; i < use.arity() && use.in(i).dtype != DType::bf16; ++i) use.require_f32(i);
   if (product.a.elements() == 0 || product.b.elements() == 0) return empty_sum(product);
   const auto a = desc_of(product.a);
   const auto b = desc_of(product.b);

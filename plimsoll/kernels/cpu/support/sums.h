@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/kernel.h"
 
@@ -27,16 +28,20 @@ struct ColumnSums {
   ColumnSums(int64_t row_count, int64_t column_count, int thread_count)
       : rows(row_count), columns(column_count), threads(thread_count) {}
 
-  int64_t scratch_bytes() const { return align_up(threads * columns * 4, kAlignment); }
+  // For each thread its sums, and a row of f16 or bf16 as f32.
+  int64_t scratch_bytes() const { return align_up(2 * threads * columns * 4, kAlignment); }
 
-  void run(const float* x, float* partial, float* y) const {
+  void run(const WideInput& x, float* scratch, const WideOutput& y) const {
     const int64_t grain = kGrain / (columns + 1) + 1;
+    float* room = scratch + threads * columns;
     parallel(threads, rows, grain, [&](int part, int64_t begin, int64_t end) {
-      float* sum = partial + part * columns;
+      float* sum = scratch + part * columns;
       for (int64_t j = 0; j < columns; ++j) sum[j] = 0;
-      for (int64_t i = begin; i < end; ++i) add_row(sum, x + i * columns, columns);
+      for (int64_t i = begin; i < end; ++i) add_row(sum, x.line(i * columns, columns, room + part * columns), columns);
     });
-    add_partials(y, partial, parts_of(threads, rows, grain), columns);
+    float* total = y.line(0, room);
+    add_partials(total, scratch, parts_of(threads, rows, grain), columns);
+    y.keep(0, columns, total);
   }
 };
 

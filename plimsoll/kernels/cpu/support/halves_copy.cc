@@ -1,0 +1,43 @@
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
+
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/rows.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+void widen_row(const simd::HalfLines& lines, const uint16_t* from, int64_t step, float* to, int64_t count) {
+  if (step == 1) return lines.widen(to, from, count);
+  for (int64_t i = 0; i < count; ++i) lines.widen(to + i, from + i * step, 1);
+}
+
+}  // namespace
+
+const simd::HalfLines& half_lines(DType dtype) {
+  return dtype == DType::bf16 ? simd::functions().bf16 : simd::functions().f16;
+}
+
+void widen(const Tensor& tensor, const std::byte* from, float* to, int threads) {
+  const simd::HalfLines& lines = half_lines(tensor.dtype);
+  const auto* halves = reinterpret_cast<const uint16_t*>(from);
+  if (tensor.blocked || tensor.is_contiguous()) {
+    parallel(threads, tensor.elements(), kGrain,
+             [&](int, int64_t begin, int64_t end) { lines.widen(to + begin, halves + begin, end - begin); });
+    return;
+  }
+  const Rows<1> rows(tensor.shape, {tensor});
+  parallel(threads, rows.count(), kGrain / (rows.length() + 1) + 1, [&](int, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      widen_row(lines, halves + rows.offsets(row)[0], rows.step(0), to + row * rows.length(), rows.length());
+    }
+  });
+}
+
+void narrow(DType dtype, const float* from, std::byte* to, int64_t count, int threads) {
+  const simd::HalfLines& lines = half_lines(dtype);
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  parallel(threads, count, kGrain,
+           [&](int, int64_t begin, int64_t end) { lines.narrow(halves + begin, from + begin, end - begin); });
+}
+
+}  // namespace plimsoll::kernels

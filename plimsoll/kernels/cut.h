@@ -1,0 +1,30 @@
+// How most ops fall into pieces, see Cut.
+#pragma once
+
+#include "plimsoll/kernels/kernel.h"
+
+namespace plimsoll::kernels {
+
+bool is_half(DType dtype);        // f16 and bf16
+bool has_halves(const Use& use);  // in what it reads or writes
+
+// A bit for each element.
+bool is_mask_of(const Tensor& tensor, int64_t elements);
+
+// Element by element: what has as many elements as result 0, and masks of them. Other operands are single elements.
+// Not where operands lie with gaps, or not in the order of the result.
+Cut by_elements(const Use& use);
+
+// Operand 0, or result 0 of an op without, is [rows, ..].
+Cut by_rows(const Use& use, std::vector<int> inputs, std::vector<int> outputs, std::vector<int> sums = {});
+
+// Operands and results are all [batch, channels, ..], each plane on its own.
+Cut by_planes(const Use& use);
+
+// For KernelDef::native: that only these are f16 or bf16.
+bool halves_only_in(const Use& use, const std::vector<int>& inputs, const std::vector<int>& outputs);
+
+// Likewise: kernels that only move elements, or take any dtype anyhow.
+bool any_dtype(const Use& use);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,13 @@
+// Values of f32, f16 or bf16 as floats, in and out of an executor.
+#pragma once
+
+#include "plimsoll/run/executor.h"
+
+namespace plimsoll::run {
+
+// ArgumentError for a value of another dtype, and from Executor::data.
+std::vector<float> read_floats(Executor& executor, program::Value value);
+// Rounded to nearest. As many as the value has elements, else ArgumentError.
+void write_floats(Executor& executor, program::Value value, std::span<const float> floats);
+
+}  // namespace plimsoll::run
