@@ -1,4 +1,5 @@
 // `plimsoll train --budget`: what it refuses, and that the kernel agrees with what it keeps to.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
