@@ -1,6 +1,7 @@
-// What plans cost: time against memory for five models beside checkpointing as it is commonly done, the distance to the
-// exact optimum on small graphs, and how long planning takes. Times of ops are measured on this machine, on one thread
-// and in processor time, at a small batch, and scaled to the usual one; the curve goes to build/plan.svg, too.
+// What plans cost: time against memory for five models, without and with a disk to spill to and with parts, beside
+// checkpointing as it is commonly done, the distance to the exact optimum on small graphs, and how long planning takes.
+// Times of ops are measured on this machine, on one thread and in processor time, at a small batch, and scaled to the
+// usual one; the curve goes to build/plan.svg, too.
 #include "plimsoll/plan/plan.h"
 
 #include <fmt/format.h>
@@ -170,6 +171,29 @@ std::string with_parts(const Subject& subject, const plan::StepForms& forms, int
                      (step->predicted_s / subject.unplanned_s - 1) * 100);
 }
 
+// Of the disk that the build is on.
+const plan::SpillOptions& disk() {
+  static const plan::SpillOptions measured = [] {
+    plan::CostTable table;
+    return plan::measure_spill(PLIMSOLL_SOURCE_DIR, table);
+  }();
+  return measured;
+}
+
+// The same budget where results may go to a file, too.
+std::string with_disk(const Subject& subject, int64_t budget_bytes) {
+  plan::PlanOptions options = {.budget_bytes = budget_bytes, .op_seconds = subject.seconds, .time_limit_s = 60};
+  options.spill = disk();
+  const auto made = plan::make_plan(subject.lowered, options);
+  if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
+    const Point least = subject.point(refusal->smallest_bytes, refusal->smallest_s);
+    return fmt::format("refused, the smallest is {:.1f} % at {:+.1f} %", least.memory * 100, (least.time - 1) * 100);
+  }
+  const auto& planned = std::get<Plan>(made);
+  return fmt::format("{:+.1f} %, {} spilled", (planned.predicted_s / planned.unplanned_s - 1) * 100,
+                     format_bytes(planned.file_bytes));
+}
+
 Curve run_curve(const Case& wanted) {
   const Subject subject = subject_of(wanted);
   const plan::StepForms forms = forms_of(wanted, subject.table);
@@ -189,8 +213,11 @@ Curve run_curve(const Case& wanted) {
     if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
       const Point least = subject.point(refusal->smallest_bytes, refusal->smallest_s);
       const double bound = subject.point(refusal->bound_bytes, 1).memory;
-      fmt::print("  {:>5.0f} %  refused: the smallest is {:.1f} % at {:+.1f} % time; one op alone needs {:.1f} %; {}\n",
-                 fraction * 100, least.memory * 100, (least.time - 1) * 100, bound * 100, parts);
+      fmt::print(
+          "  {:>5.0f} %  refused: the smallest is {:.1f} % at {:+.1f} % time; one op alone needs {:.1f} %; {}; with a "
+          "disk "
+          "{}\n",
+          fraction * 100, least.memory * 100, (least.time - 1) * 100, bound * 100, parts, with_disk(subject, budget));
       if (!refused) curve.points.push_back(least);
       refused = true;
       continue;
@@ -200,8 +227,9 @@ Curve run_curve(const Case& wanted) {
     const char* verdict = fraction != kTarget         ? ""
                           : point.time <= kTargetTime ? "  (target 35 %: held)"
                                                       : "  (target 35 %: MISSED)";
-    fmt::print("  {:>5.0f} %  {:+6.1f} % time, bound {:+5.1f} %, planned in {:.2f} s; {}{}\n", fraction * 100,
-               (point.time - 1) * 100, (planned.bound_s / planned.unplanned_s - 1) * 100, took, parts, verdict);
+    fmt::print("  {:>5.0f} %  {:+6.1f} % time, bound {:+5.1f} %, planned in {:.2f} s{}; {}; with a disk {}\n",
+               fraction * 100, (point.time - 1) * 100, (planned.bound_s / planned.unplanned_s - 1) * 100, took, verdict,
+               parts, with_disk(subject, budget));
     curve.points.push_back(point);
   }
   const Point root = subject.point(plan::checkpoints(subject.graph, square_root_segments(subject.graph)));
@@ -313,6 +341,7 @@ void run_planning_times() {
 int main() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is known is shown, also into a file
   std::vector<Curve> curves;
+  fmt::print("the disk moves {} a second\n\n", format_bytes(static_cast<int64_t>(disk().bytes_per_s)));
   for (const Case& wanted : kCurves) curves.push_back(run_curve(wanted));
   write_svg(curves);
   run_exact();

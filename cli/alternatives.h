@@ -47,15 +47,15 @@ class AlternativeSearch {
     form_.measure = false;
   }
 
-  // The fastest first. `why_whole`: why the batch is not taken in parts. `may_spill`: spilling was not tried yet.
-  std::vector<Alternative> run(const std::string& why_whole, bool may_spill) {
+  // The fastest first. `why_whole`: why the batch is not taken in parts.
+  std::vector<Alternative> run(const std::string& why_whole) {
     const models::ModelInfo& model = models::find_model(options_.model);
     const program::Bindings sizes = models::bindings(model, step_options(options_).sizes);
     if (form_.parts && form_.allow.empty() && why_whole.find("batch_norm") != why_whole.npos) allow_batch_norm();
+    if (search_.spill.bytes_per_s == 0) spill();
     if (sizes.at("batch") > 1) take_smaller_batch(sizes.at("batch"));
     if (sizes.contains("sequence")) take_shorter_samples(sizes.at("sequence"));
     if (options_.precision == "f32") take_halves();
-    if (may_spill && options_.mode == "train") spill();
     std::stable_sort(found_.begin(), found_.end(), [](const Alternative& a, const Alternative& b) {
       return a.seconds_a_sample < b.seconds_a_sample;
     });
@@ -79,10 +79,12 @@ class AlternativeSearch {
     plans(options_, form, fmt::format("--allow {}", kBatchNormParts), "changes the statistics");
   }
 
+  // To a disk as one commonly is: there is none yet to measure.
   void spill() {
-    const plan::SpillOptions before = std::exchange(search_.spill, {.bytes_per_s = 500e6});
+    constexpr plan::SpillOptions kCommon = {.bytes_per_s = 5e8, .processor_s_per_byte = 3e-10};
+    const plan::SpillOptions none = std::exchange(search_.spill, kCommon);
     plans(options_, form_, "--spill-dir DIR", "with a disk of 500 MB/s");
-    search_.spill = before;
+    search_.spill = none;
   }
 
   void take_halves() {

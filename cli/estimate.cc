@@ -218,17 +218,17 @@ void run(const ModelOptions& options, std::string_view device) {
 
 }  // namespace
 
-void add_estimate(CLI::App& app, int& /*status*/) {
-  CLI::App* verb = app.add_subcommand("estimate", "What a step of a model will take, before it runs");
-  verb->footer("Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum");
+void add_estimate(const Command& app, int& /*status*/) {
+  const Command verb = app.add_verb("estimate", "What a step of a model will take, before it runs");
+  verb.footer("Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum");
   const auto options = std::make_shared<ModelOptions>();
-  add_model_options(*verb, *options);
-  add_optimizer_option(*verb, *options);
-  verb->add_option("--precision", options->precision, "f32 bf16 f16 f64")->capture_default_str();
-  verb->add_option("--mode", options->mode, "train or infer")->capture_default_str();
+  add_model_options(verb, *options);
+  add_optimizer_option(verb, *options);
+  verb.add_option("--precision", options->precision, "f32 bf16 f16 f64").shows_default();
+  verb.add_option("--mode", options->mode, "train or infer").shows_default();
   const auto device = std::make_shared<std::string>("cpu");
-  verb->add_option("--device", *device, "cpu: with its kernels' scratch; none: tensors alone")->capture_default_str();
-  verb->callback([options, device] { run(*options, *device); });
+  verb.add_option("--device", *device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();
+  verb.callback([options, device] { run(*options, *device); });
 }
 
 }  // namespace plimsoll::cli

@@ -58,21 +58,21 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, int& status) {
-  CLI::App* verb = app.add_subcommand("explain", "Why memory ran out: of a snapshot, a log or a trace");
-  verb->footer(
+void add_explain(const Command& app, int& status) {
+  const Command verb = app.add_verb("explain", "Why memory ran out: of a snapshot, a log or a trace");
+  verb.footer(
       "Example: plimsoll explain oom.pickle --html oom.html\nExit status 1 when something ran out, 0 when not.");
   const auto options = std::make_shared<Options>();
-  verb->add_option(
+  verb.add_option(
           "FILE", options->files,
           "A PyTorch snapshot, a log of any framework, a trace, or - for standard input; of two snapshots, what grew")
-      ->required()
-      ->expected(1, 2);
-  verb->add_flag("--json", options->json, "Print JSON");
-  verb->add_option("--html", options->html, "Write a page with the timeline and the segments, for a browser");
-  verb->add_option("--chrome-trace", options->chrome_trace, "Write the history for Perfetto or chrome://tracing");
-  verb->add_flag("--full", options->full, "Everything, with whole stacks");
-  verb->callback([options, &status] { status = run(*options); });
+      .required()
+      .expects(1, 2);
+  verb.add_flag("--json", options->json, "Print JSON");
+  verb.add_option("--html", options->html, "Write a page with the timeline and the segments, for a browser");
+  verb.add_option("--chrome-trace", options->chrome_trace, "Write the history for Perfetto or chrome://tracing");
+  verb.add_flag("--full", options->full, "Everything, with whole stacks");
+  verb.callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace plimsoll::cli

@@ -9,18 +9,11 @@ namespace plimsoll::cli {
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App app("Plimsoll runs deep learning inside a memory budget: predict, plan, run, explain.", "plimsoll");
-  app.set_version_flag("--version", PLIMSOLL_VERSION);
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
   int status = kDone;
-  for (const AddVerb add : verbs()) add(app, status);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kBadInput;
-  }
-  return status;
+  const bool parsed = run_command_line(argc, argv, [&status](const Command& app) {
+    for (const AddVerb add : verbs()) add(app, status);
+  });
+  return parsed ? status : kBadInput;
 }
 
 int fail(int status, const std::exception& error) {

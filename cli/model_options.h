@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <optional>
 #include <string>
 
+#include "cli/command.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/device.h"
 #include "plimsoll/models/step.h"
@@ -33,16 +33,16 @@ inline std::string require_thread(const std::string& text) {
   throw ArgumentError(fmt::format("--threads is {}, expected 1 to {}", threads, kernels::thread_count({})));
 }
 
-inline void add_model_options(CLI::App& verb, ModelOptions& options) {
-  verb.add_option("MODEL", options.model, "A built-in model; `plimsoll models` lists them")->required();
+inline void add_model_options(const Command& verb, ModelOptions& options) {
+  verb.add_option("MODEL", options.model, "A built-in model; `plimsoll models` lists them").required();
   verb.add_option("--batch", options.batch, "Samples in a step");
   verb.add_option("--seq", options.sequence, "Tokens in a sample");
-  verb.add_option("--threads", options.threads, "Threads to compute with; all when not given")->check(require_thread);
+  verb.add_option("--threads", options.threads, "Threads to compute with; all when not given").check(require_thread);
   verb.add_flag("--json", options.json, "Print JSON");
 }
 
-inline void add_optimizer_option(CLI::App& verb, ModelOptions& options) {
-  verb.add_option("--optimizer", options.optimizer, "sgd momentum adam adamw")->capture_default_str();
+inline void add_optimizer_option(const Command& verb, ModelOptions& options) {
+  verb.add_option("--optimizer", options.optimizer, "sgd momentum adam adamw").shows_default();
 }
 
 inline program::Optimizer parse_optimizer(const std::string& text) {

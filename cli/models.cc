@@ -53,12 +53,12 @@ void print_table(const std::vector<Row>& rows) {
 
 }  // namespace
 
-void add_models(CLI::App& app, int& /*status*/) {
-  CLI::App* verb = app.add_subcommand("models", "List the built-in models");
-  verb->footer("Example: plimsoll models --json\nFLOPs are those of the forward pass.");
+void add_models(const Command& app, int& /*status*/) {
+  const Command verb = app.add_verb("models", "List the built-in models");
+  verb.footer("Example: plimsoll models --json\nFLOPs are those of the forward pass.");
   const auto json = std::make_shared<bool>(false);
-  verb->add_flag("--json", *json, "Print JSON");
-  verb->callback([json] {
+  verb.add_flag("--json", *json, "Print JSON");
+  verb.callback([json] {
     std::vector<Row> rows;
     for (const models::ModelInfo& model : models::all_models()) rows.push_back(describe(model));
     *json ? print_json(rows) : print_table(rows);

@@ -156,28 +156,24 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_pack(CLI::App& app, int& status) {
-  CLI::App* verb = app.add_subcommand("pack", "Offsets for buffers with lifetimes");
-  verb->footer(
+void add_pack(const Command& app, int& status) {
+  const Command verb = app.add_verb("pack", "Offsets for buffers with lifetimes");
+  verb.footer(
       "FILE has the columns id,lower,upper,size (half-open lifetimes) and optionally alignment,offset,gaps.\n"
       "Example: plimsoll pack buffers.csv --capacity 1MiB -o packed.csv");
   const auto options = std::make_shared<Options>();
-  verb->add_option("FILE", options->file, "Buffers as CSV");
-  verb->add_option("--trace", options->trace,
-                   "Pack a recorded allocation trace instead: what a perfect allocator needs");
-  verb->add_option("--capacity", options->capacity, "Decide whether this many bytes do; without it, minimise");
-  verb->add_option("--time-limit", options->time_limit_s, "Seconds")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  verb->add_option("--threads", options->threads, "Threads of the search")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 256));
-  verb->add_option("--seed", options->seed, "Of the search's random choices")->capture_default_str();
-  verb->add_option("--hint", options->hint, "An earlier output, to start from");
-  verb->add_flag("--verify", options->verify, "Check the packing with the independent oracle");
-  verb->add_option("-o,--output", options->output, "Write the buffers with their offsets here");
-  verb->add_flag("--json", options->json, "Print JSON");
-  verb->callback([options, &status] { status = run(*options); });
+  verb.add_option("FILE", options->file, "Buffers as CSV");
+  verb.add_option("--trace", options->trace,
+                  "Pack a recorded allocation trace instead: what a perfect allocator needs");
+  verb.add_option("--capacity", options->capacity, "Decide whether this many bytes do; without it, minimise");
+  verb.add_option("--time-limit", options->time_limit_s, "Seconds").shows_default().in_range(0, 1e9);
+  verb.add_option("--threads", options->threads, "Threads of the search").shows_default().in_range(1, 256);
+  verb.add_option("--seed", options->seed, "Of the search's random choices").shows_default();
+  verb.add_option("--hint", options->hint, "An earlier output, to start from");
+  verb.add_flag("--verify", options->verify, "Check the packing with the independent oracle");
+  verb.add_option("-o,--output", options->output, "Write the buffers with their offsets here");
+  verb.add_flag("--json", options->json, "Print JSON");
+  verb.callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace plimsoll::cli

@@ -80,9 +80,9 @@ int plan_largest_batch(const PlanVerb& verb) {
 }
 
 int refuse(const PlanVerb& verb, const ModelForms& model, const plan::Refusal& refusal) {
-  const plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
-  const auto ways =
-      AlternativeSearch(verb.step, verb.form(), search).run(model.why_whole(), verb.budget.spill_dir.empty());
+  plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
+  if (!verb.budget.spill_dir.empty()) search.spill = model.spill_in(verb.budget.spill_dir);
+  const auto ways = AlternativeSearch(verb.step, verb.form(), search).run(model.why_whole());
   const auto print = verb.step.json ? print_refusal_json : print_refusal;
   print(model.setting(), refusal, ways, model.why_whole());
   return kFinding;
@@ -168,33 +168,33 @@ int run(const PlanVerb& verb) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, int& status) {
-  CLI::App* verb = app.add_subcommand("plan", "Choose how to fit a step into a budget, or say why nothing does");
-  verb->footer(
+void add_plan(const Command& app, int& status) {
+  const Command verb = app.add_verb("plan", "Choose how to fit a step into a budget, or say why nothing does");
+  verb.footer(
       "Examples: plimsoll plan resnet50 --batch 64 --budget 2GiB -o plan.json\n"
       "          plimsoll plan --check plan.json\n"
       "          plimsoll plan gpt2 --budget 4GiB --max-batch");
   const auto options = std::make_shared<PlanVerb>();
   options->budget.form.measure = false;
-  add_model_options(*verb, options->step);
-  verb->get_option("MODEL")->required(false);
-  add_optimizer_option(*verb, options->step);
-  verb->add_option("--precision", options->step.precision, "f32 bf16 f16")->capture_default_str();
-  verb->add_option("--mode", options->step.mode, "train or infer")->capture_default_str();
-  verb->add_option("--budget", options->budget.budget, "Memory for all tensors of the step: 2GiB, 800M, auto");
-  verb->add_option("-o,--output", options->output, "Write the plan here, as JSON");
-  verb->add_option("--check", options->check, "Check a plan that was written");
-  verb->add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
-  verb->add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
-  verb->add_flag("--no-parts", options->no_parts, "Take the batch as a whole");
-  verb->add_flag("--no-recompute", options->no_recompute, "Compute nothing again");
-  verb->add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
-  verb->add_option("--time-limit", options->time_limit_s, "Seconds of search at most")->capture_default_str();
-  verb->add_flag("--strict", options->budget.strict, "Refuse a budget that is more than the machine has");
-  verb->add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk, to which results may go and come back");
-  verb->add_option("--lock", options->lock, "Enter the predicted peaks into this file");
-  verb->add_option("--check-lock", options->check_lock, "Fail when a peak is above the one in this file");
-  verb->callback([options, &status] { status = run(*options); });
+  add_model_options(verb, options->step);
+  verb.option("MODEL").required(false);
+  add_optimizer_option(verb, options->step);
+  verb.add_option("--precision", options->step.precision, "f32 bf16 f16").shows_default();
+  verb.add_option("--mode", options->step.mode, "train or infer").shows_default();
+  verb.add_option("--budget", options->budget.budget, "Memory for all tensors of the step: 2GiB, 800M, auto");
+  verb.add_option("-o,--output", options->output, "Write the plan here, as JSON");
+  verb.add_option("--check", options->check, "Check a plan that was written");
+  verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
+  verb.add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
+  verb.add_flag("--no-parts", options->no_parts, "Take the batch as a whole");
+  verb.add_flag("--no-recompute", options->no_recompute, "Compute nothing again");
+  verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
+  verb.add_option("--time-limit", options->time_limit_s, "Seconds of search at most").shows_default();
+  verb.add_flag("--strict", options->budget.strict, "Refuse a budget that is more than the machine has");
+  verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk, to which results may go and come back");
+  verb.add_option("--lock", options->lock, "Enter the predicted peaks into this file");
+  verb.add_option("--check-lock", options->check_lock, "Fail when a peak is above the one in this file");
+  verb.callback([options, &status] { status = run(*options); });
 }
 
 }  // namespace plimsoll::cli

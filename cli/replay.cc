@@ -94,16 +94,16 @@ void run(const Options& options, int& status) {
 
 }  // namespace
 
-void add_replay(CLI::App& app, int& status) {
-  CLI::App* verb = app.add_subcommand("replay", "An allocation trace against an allocator");
-  verb->footer("Example: plimsoll replay run.csv.gz --policy pool --capacity 80GiB");
+void add_replay(const Command& app, int& status) {
+  const Command verb = app.add_verb("replay", "An allocation trace against an allocator");
+  verb.footer("Example: plimsoll replay run.csv.gz --policy pool --capacity 80GiB");
   const auto options = std::make_shared<Options>();
-  verb->add_option("TRACE", options->trace, "A trace as CSV, gzip or plimsoll's binary form")->required();
-  verb->add_option("--policy", options->policy, "The allocator: " + replay::policy_names())->capture_default_str();
-  verb->add_option("--page", options->page, "Page size of the simulated device")->capture_default_str();
-  verb->add_option("--capacity", options->capacity, "Memory of the simulated device; without it, no end");
-  verb->add_flag("--json", options->json, "Print JSON");
-  verb->callback([options, &status] { run(*options, status); });
+  verb.add_option("TRACE", options->trace, "A trace as CSV, gzip or plimsoll's binary form").required();
+  verb.add_option("--policy", options->policy, "The allocator: " + replay::policy_names()).shows_default();
+  verb.add_option("--page", options->page, "Page size of the simulated device").shows_default();
+  verb.add_option("--capacity", options->capacity, "Memory of the simulated device; without it, no end");
+  verb.add_flag("--json", options->json, "Print JSON");
+  verb.callback([options, &status] { run(*options, status); });
 }
 
 }  // namespace plimsoll::cli

@@ -93,15 +93,15 @@ void run(RunOptions options) {
 
 }  // namespace
 
-void add_run(CLI::App& app, int& /*status*/) {
-  CLI::App* verb = app.add_subcommand("run", "Run a model once or more on made-up data");
-  verb->footer("Example: plimsoll run resnet18 --batch 1 --times 5");
+void add_run(const Command& app, int& /*status*/) {
+  const Command verb = app.add_verb("run", "Run a model once or more on made-up data");
+  verb.footer("Example: plimsoll run resnet18 --batch 1 --times 5");
   const auto options = std::make_shared<RunOptions>();
-  add_model_options(*verb, options->step);
-  verb->add_option("--precision", options->step.precision, "f32 bf16 f16")->capture_default_str();
-  verb->add_option("--times", options->times, "Runs")->capture_default_str();
-  verb->add_option("--seed", options->seed, "Of parameters and data")->capture_default_str();
-  verb->callback([options] { run(*options); });
+  add_model_options(verb, options->step);
+  verb.add_option("--precision", options->step.precision, "f32 bf16 f16").shows_default();
+  verb.add_option("--times", options->times, "Runs").shows_default();
+  verb.add_option("--seed", options->seed, "Of parameters and data").shows_default();
+  verb.callback([options] { run(*options); });
 }
 
 }  // namespace plimsoll::cli

@@ -39,15 +39,15 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_tensor(CLI::App& app, int& /*status*/) {
-  CLI::App* verb = app.add_subcommand("tensor", "Bytes of one tensor");
-  verb->footer("Example: plimsoll tensor 10000x1000 --dtype f32");
+void add_tensor(const Command& app, int& /*status*/) {
+  const Command verb = app.add_verb("tensor", "Bytes of one tensor");
+  verb.footer("Example: plimsoll tensor 10000x1000 --dtype f32");
   const auto options = std::make_shared<Options>();
-  verb->add_option("SHAPE", options->shape, "Like 384x192, 384,192 or [384,192]")->required();
-  verb->add_option("--dtype", options->dtype, "f64 f32 f16 bf16 i8 u8 i16 i32 i64 bool")->capture_default_str();
-  verb->add_option("--align", options->alignment, "What the placed size is rounded up to")->capture_default_str();
-  verb->add_flag("--json", options->json, "Print JSON");
-  verb->callback([options] { run(*options); });
+  verb.add_option("SHAPE", options->shape, "Like 384x192, 384,192 or [384,192]").required();
+  verb.add_option("--dtype", options->dtype, "f64 f32 f16 bf16 i8 u8 i16 i32 i64 bool").shows_default();
+  verb.add_option("--align", options->alignment, "What the placed size is rounded up to").shows_default();
+  verb.add_flag("--json", options->json, "Print JSON");
+  verb.callback([options] { run(*options); });
 }
 
 }  // namespace plimsoll::cli

@@ -164,7 +164,7 @@ void print_measured(const train::Fit& fit) {
 int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
   const TrainOptions& options = run.options;
   const std::string& why = run.model.why_whole();
-  const auto ways = alternatives_to(options.step, options.budget, run.budget, no_fit, why);
+  const auto ways = alternatives_to(options.step, options.budget, run.budget, no_fit, run.model);
   fmt::print(stderr, "plimsoll: {}\n", refusal_text(options.step, run.budget, no_fit, why, ways));
   return kFinding;
 }
@@ -213,26 +213,26 @@ void run(const TrainOptions& options, int& status) {
 
 }  // namespace
 
-void add_train(CLI::App& app, int& status) {
-  CLI::App* verb = app.add_subcommand("train", "Train a model on made-up data, within a budget");
-  verb->footer(
+void add_train(const Command& app, int& status) {
+  const Command verb = app.add_verb("train", "Train a model on made-up data, within a budget");
+  verb.footer(
       "Examples: plimsoll train mlp --steps 20 --batch 64\n"
       "          plimsoll train p11 --batch 256 --budget 2GiB --steps 2");
   const auto options = std::make_shared<TrainOptions>();
-  add_model_options(*verb, options->step);
-  add_optimizer_option(*verb, options->step);
-  verb->add_option("--precision", options->step.precision, "f32 bf16 f16")->capture_default_str();
-  verb->add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
-  verb->add_option("--budget-file", options->budget.budget_file,
-                   "A file with a size in it, read between steps: where that changes, the step is planned again");
-  verb->add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
-  verb->add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
-  verb->add_flag("!--no-measure", options->budget.form.measure, "Do not time kernels before the step is planned");
-  verb->add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
-  verb->add_option("--steps", options->steps, "Steps to run")->capture_default_str();
-  verb->add_option("--rate", options->rate, "Learning rate")->capture_default_str();
-  verb->add_option("--seed", options->seed, "Of parameters, data and dropout")->capture_default_str();
-  verb->callback([options, &status] { run(*options, status); });
+  add_model_options(verb, options->step);
+  add_optimizer_option(verb, options->step);
+  verb.add_option("--precision", options->step.precision, "f32 bf16 f16").shows_default();
+  verb.add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
+  verb.add_option("--budget-file", options->budget.budget_file,
+                  "A file with a size in it, read between steps: where that changes, the step is planned again");
+  verb.add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
+  verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
+  verb.add_flag("!--no-measure", options->budget.form.measure, "Do not time kernels before the step is planned");
+  verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
+  verb.add_option("--steps", options->steps, "Steps to run").shows_default();
+  verb.add_option("--rate", options->rate, "Learning rate").shows_default();
+  verb.add_option("--seed", options->seed, "Of parameters, data and dropout").shows_default();
+  verb.callback([options, &status] { run(*options, status); });
 }
 
 }  // namespace plimsoll::cli

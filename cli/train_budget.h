@@ -132,10 +132,11 @@ inline std::variant<train::Fit, train::NoFit> refit_within(const ModelForms& mod
 // What would fit in the arena that the budget leaves.
 inline std::vector<Alternative> alternatives_to(const ModelOptions& options, const BudgetOptions& given,
                                                 const Budget& budget, const train::NoFit& no_fit,
-                                                const std::string& why_whole) {
+                                                const ModelForms& model) {
   plan::PlanOptions search;
   search.budget_bytes = std::max<int64_t>(0, train::arena_within(budget.bytes, no_fit.overhead_bytes));
-  return AlternativeSearch(options, given.form, search).run(why_whole, given.spill_dir.empty());
+  if (!given.spill_dir.empty()) search.spill = model.spill_in(given.spill_dir);
+  return AlternativeSearch(options, given.form, search).run(model.why_whole());
 }
 
 // The message of a refusal: STYLE's form, in bytes of the whole process.

@@ -3,8 +3,9 @@
 // status in main.cc: 0 done, 1 does not fit or a finding, 2 bad arguments or input.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <span>
+
+#include "cli/command.h"
 
 namespace plimsoll::cli {
 
@@ -13,7 +14,7 @@ inline constexpr int kFinding = 1;
 inline constexpr int kBadInput = 2;
 
 // `status` is what the process exits with; a callback sets it when that is not kDone.
-using AddVerb = void (*)(CLI::App& app, int& status);
+using AddVerb = void (*)(const Command& app, int& status);
 
 // All of them, in the order of their names: every file here but main.cc defines add_<its name>.
 std::span<const AddVerb> verbs();

@@ -25,7 +25,7 @@ struct Trained {
   int64_t total(Category category) const { return predicted.total[static_cast<size_t>(category)]; }
 };
 
-Trained train(DType precision, int64_t batch) {
+Trained train_in(DType precision, int64_t batch) {
   const models::Step step =
       models::build_whole_step(models::find_model("resnet18"),
                                {.precision = precision, .sizes = {{"batch", batch}}, .size = models::Size::small});
@@ -54,11 +54,11 @@ void print(DType precision, const Trained& trained) {
 int main() {
   constexpr int64_t kBatch = 16;
   fmt::print("bytes {:>12} {:>12} {:>12} {:>14}\n", "weights", "moments", "activations", "whole arena");
-  const Trained wide = train(DType::f32, kBatch);
+  const Trained wide = train_in(DType::f32, kBatch);
   print(DType::f32, wide);
   bool right = true;
   for (const DType precision : {DType::bf16, DType::f16}) {
-    const Trained half = train(precision, kBatch);
+    const Trained half = train_in(precision, kBatch);
     print(precision, half);
     right = right && half.predicted.peak_bytes == half.arena_bytes && half.last < half.first &&
             std::abs(half.last - wide.last) < 0.1F * wide.first &&

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plimsoll/pack/dominated.h"
+
 namespace plimsoll::pack {
 namespace {
 
@@ -29,7 +31,10 @@ bool spans_all(const Instance& instance, int32_t i) {
 
 class Decomposer {
  public:
-  explicit Decomposer(const Instance& instance) : instance_(instance) { result_.offsets.assign(instance.count(), -1); }
+  Decomposer(const Instance& instance, int64_t capacity, const Inference& inference)
+      : instance_(instance), capacity_(capacity), inference_(inference) {
+    result_.offsets.assign(instance.count(), -1);
+  }
 
   Decomposition run() {
     Part all;
@@ -41,6 +46,7 @@ class Decomposer {
       pending_.pop_back();
       split(part);
     }
+    std::reverse(result_.last.begin(), result_.last.end());
     return std::move(result_);
   }
 
@@ -51,13 +57,34 @@ class Decomposer {
       Part piece{{}, part.base};
       for (const int32_t i : component) piece.buffers.push_back(part.buffers[i]);
       std::sort(piece.buffers.begin(), piece.buffers.end());  // so that ties fall as the caller has them
-      strip(std::move(piece));
+      reduce(std::move(piece));
     }
   }
 
-  // Puts the buffers that span all of the part below the rest; what is left is looked at again.
-  void strip(Part part) {
+  // Whatever is left of a part that lost buffers is looked at again.
+  void reduce(Part part) {
     const Instance sub = restrict_to(instance_, part.buffers);
+    if (!inference_.leave_out || !leave_out(part, sub)) strip(part, sub);
+  }
+
+  // Takes away the buffers that can be placed last, if there are any.
+  bool leave_out(const Part& part, const Instance& sub) {
+    std::vector<bool> out(sub.count());
+    for (const int32_t i : dominated(sub, capacity_ - part.base)) {
+      result_.last.push_back(part.buffers[i]);
+      out[i] = true;
+    }
+    Part rest{{}, part.base};
+    for (int32_t i = 0; i < sub.count(); ++i) {
+      if (!out[i]) rest.buffers.push_back(part.buffers[i]);
+    }
+    if (rest.buffers.size() == part.buffers.size()) return false;
+    if (!rest.buffers.empty()) pending_.push_back(std::move(rest));
+    return true;
+  }
+
+  // Puts the buffers that span all of the part below the rest.
+  void strip(const Part& part, const Instance& sub) {
     Part rest{{}, part.base};
     for (int32_t i = 0; i < sub.count(); ++i) {
       if (!instance_.alignments.empty() || !spans_all(sub, i)) {
@@ -72,15 +99,17 @@ class Decomposer {
   }
 
   const Instance& instance_;
+  const int64_t capacity_;
+  const Inference& inference_;
   Decomposition result_;
   std::vector<Part> pending_;
 };
 
 }  // namespace
 
-Decomposition decompose(const Instance& instance) {
-  if (instance.fixed.empty()) return Decomposer(instance).run();
-  Decomposition whole{{{}}, std::vector<int64_t>(instance.count(), -1)};
+Decomposition decompose(const Instance& instance, int64_t capacity, const Inference& inference) {
+  if (instance.fixed.empty()) return Decomposer(instance, capacity, inference).run();
+  Decomposition whole{{{}}, std::vector<int64_t>(instance.count(), -1), {}};
   whole.parts[0].buffers.resize(instance.count());
   std::iota(whole.parts[0].buffers.begin(), whole.parts[0].buffers.end(), 0);
   return whole;

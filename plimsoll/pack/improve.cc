@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "plimsoll/pack/local_proof.h"
 #include "plimsoll/pack/portfolio.h"
 
 namespace plimsoll::pack {
@@ -102,7 +103,9 @@ class Improver {
 
   void improve() {
     while (!done()) {
-      if (only_enough_ || aim_is_due()) {
+      if (local_proof_is_due()) {
+        prove_locally();
+      } else if (only_enough_ || aim_is_due()) {
         round(at_aim_, aim(), true);
       } else {
         round(*above_, capacity_above(), false);
@@ -117,7 +120,27 @@ class Improver {
            nodes() >= effort_.limits.nodes || std::chrono::steady_clock::now() >= effort_.limits.deadline;
   }
 
-  int64_t nodes() const { return at_aim_.team.nodes() + (above_ ? above_->team.nodes() : 0); }
+  int64_t nodes() const {
+    return at_aim_.team.nodes() + (above_ ? above_->team.nodes() : 0) + (local_proof_ ? local_proof_->nodes() : 0);
+  }
+
+  // When the aim has resisted for a while it may be out of reach; a quarter of its nodes go to finding out where.
+  bool local_proof_is_due() {
+    if (!effort_.inference.local_proof || at_aim_.runs < kRunsAtAim) return false;
+    if (!local_proof_) local_proof_.emplace(instance_, effort_.inference);
+    return !local_proof_->exhausted() && 4 * local_proof_->nodes() <= at_aim_.team.nodes();
+  }
+
+  void prove_locally() {
+    const std::optional<Span> window = local_proof_->next(aim(), effort_.limits);
+    if (window) raise_lower(aim() + 1, *window);
+  }
+
+  void raise_lower(int64_t lower, Span refuted) {
+    if (lower <= bracket_.lower) return;
+    bracket_.lower = lower;
+    bracket_.refuted = refuted;
+  }
 
   // The aim comes first; later it takes half of the nodes.
   bool aim_is_due() {
@@ -132,7 +155,7 @@ class Improver {
     ++campaign.rounds;
     const std::vector<Verdict> verdicts = campaign.team.round(runs, capacity);
     const bool infeasible = std::find(verdicts.begin(), verdicts.end(), Verdict::infeasible) != verdicts.end();
-    if (infeasible) bracket_.lower = std::max(bracket_.lower, capacity + 1);
+    if (infeasible) raise_lower(capacity + 1, {0, instance_.sections()});
     const auto last = static_cast<int>(verdicts.size()) - 1;
     if (verdicts[last] == Verdict::found) accept(campaign.team.search(last).offsets());
   }
@@ -162,6 +185,7 @@ class Improver {
   const Effort& effort_;
   Portfolio portfolio_;
   Campaign at_aim_;
+  std::optional<LocalProof> local_proof_;
   std::optional<Campaign> above_;  // made when needed: a search has large tables
 };
 

@@ -13,6 +13,7 @@ namespace plimsoll::pack {
 struct Bracket {
   Placement best;
   int64_t lower = 0;
+  Span refuted = {};  // the sections that do not fit in less, when the complete search has shown it
   int64_t nodes = 0;  // spent on it
 
   bool closed() const { return best.peak <= lower; }

@@ -159,6 +159,37 @@ void finish(Instance& instance, PieceList& pieces) {
   add_loads(instance);
 }
 
+// A part of `whole` that takes its buffers one by one, each within the sections of a window.
+class PartBuilder {
+ public:
+  PartBuilder(const Instance& whole, Span window, size_t count) : whole_(whole), window_(window), pieces_(count) {
+    part_.unit = whole.unit;
+  }
+
+  void add(int32_t i) {
+    part_.sizes.push_back(whole_.sizes[i]);
+    if (!whole_.alignments.empty()) part_.alignments.push_back(whole_.alignments[i]);
+    if (!whole_.fixed.empty()) part_.fixed.push_back(whole_.fixed[i]);
+    if (!whole_.span_begin.empty()) part_.span_begin.push_back(pieces_.size());
+    for (const Span& span : whole_.spans_of(i)) {
+      pieces_.add(std::max(span.first, window_.first), std::min(span.end, window_.end));
+    }
+  }
+
+  Instance finished() {
+    if (!whole_.span_begin.empty()) part_.span_begin.push_back(pieces_.size());
+    finish(part_, pieces_);
+    for (int64_t& time : part_.times) time = whole_.times[time];
+    return std::move(part_);
+  }
+
+ private:
+  const Instance& whole_;
+  Span window_;
+  Instance part_;
+  PieceList pieces_;
+};
+
 }  // namespace
 
 Instance make_instance(std::span<const Buffer> buffers) {
@@ -202,20 +233,17 @@ bool overlap(std::span<const Span> a, std::span<const Span> b) {
 }
 
 Instance restrict_to(const Instance& whole, std::span<const int32_t> buffers) {
-  Instance part;
-  part.unit = whole.unit;
-  PieceList pieces(buffers.size());
-  for (const int32_t i : buffers) {
-    part.sizes.push_back(whole.sizes[i]);
-    if (!whole.alignments.empty()) part.alignments.push_back(whole.alignments[i]);
-    if (!whole.fixed.empty()) part.fixed.push_back(whole.fixed[i]);
-    if (!whole.span_begin.empty()) part.span_begin.push_back(pieces.size());
-    for (const Span& span : whole.spans_of(i)) pieces.add(span.first, span.end);
+  PartBuilder part(whole, {0, whole.sections()}, buffers.size());
+  for (const int32_t i : buffers) part.add(i);
+  return part.finished();
+}
+
+Instance cut_out(const Instance& whole, Span window) {
+  PartBuilder part(whole, window, whole.count());
+  for (int32_t i = 0; i < whole.count(); ++i) {
+    if (overlap(whole.spans_of(i), {&window, 1})) part.add(i);
   }
-  if (!whole.span_begin.empty()) part.span_begin.push_back(pieces.size());
-  finish(part, pieces);
-  for (int64_t& time : part.times) time = whole.times[time];
-  return part;
+  return part.finished();
 }
 
 }  // namespace plimsoll::pack

@@ -51,4 +51,7 @@ bool overlap(std::span<const Span> a, std::span<const Span> b);
 // The part of `whole` that has only these buffers, in this order, with the sections that still differ.
 Instance restrict_to(const Instance& whole, std::span<const int32_t> buffers);
 
+// What `whole` is within these sections only: if this does not fit, `whole` does not.
+Instance cut_out(const Instance& whole, Span window);
+
 }  // namespace plimsoll::pack

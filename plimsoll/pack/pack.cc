@@ -138,7 +138,7 @@ class Packer {
 
   // Packs each part on its own, first all of them fast, then those that are still too high by complete search.
   void search() {
-    const Decomposition decomposition = decompose(instance_);
+    const Decomposition decomposition = decompose(instance_, enough(), options_.inference);
     std::vector<Subproblem> hard;
     Placement combined{decomposition.offsets, 0};
     for (int32_t i = 0; i < instance_.count(); ++i) {
@@ -157,7 +157,13 @@ class Packer {
       improve_part(hard[i], hard.size() - i);
       hard[i].put_into(combined);
     }
-    keep_better(std::move(combined));
+    keep_better(decomposition.last.empty() ? std::move(combined) : completed(combined, decomposition.last));
+  }
+
+  Placement completed(const Placement& placement, std::span<const int32_t> last) const {
+    Instance in_place = instance_;
+    in_place.fixed = placement.offsets;
+    return first_fit(in_place, last);
   }
 
   void keep_better(Placement placement) {
@@ -175,8 +181,9 @@ class Packer {
     bracket_.nodes += sub.bracket.nodes;
     if (sub.lower() <= bracket_.lower) return;
     bracket_.lower = sub.lower();
-    bound_ = {bracket_.lower * instance_.unit, Bound::Kind::search, sub.instance.times.front(),
-              sub.instance.times.back() + 1};
+    const Span refuted = sub.bracket.refuted;
+    bound_ = {bracket_.lower * instance_.unit, Bound::Kind::search, sub.instance.times[refuted.first],
+              sub.instance.times[refuted.end - 1] + 1};
   }
 
   Result conclude() {

@@ -45,6 +45,8 @@ struct Inference {
   bool symmetry = true;     // equal buffers are placed in one order only
   bool backjumping = true;  // a failure takes back the placements it depends on, not those of other parts
   bool nogoods = true;      // states that failed are remembered
+  bool leave_out = true;    // buffers that fit wherever the others lie are placed last
+  bool local_proof = true;  // what resists is also looked for in a few sections alone
 };
 
 struct Options {

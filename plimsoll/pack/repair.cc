@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "plimsoll/pack/window.h"
 
@@ -99,19 +100,16 @@ Placement repair(const Instance& instance, std::span<const int64_t> hint, int64_
                  const Inference& inference, const Limits& limits) {
   const View up(instance, hint, capacity, false, limits);
   if (up.filled()) return up.take_filled();
-  if (searching) {
-    Placement found = repair_windows(instance, hint, capacity, inference, limits);
-    if (!found.offsets.empty()) return found;
-  }
-  if (!instance.alignments.empty()) return {};  // seen from the top, alignments are others
-  const View down(instance, hint, capacity, true, limits);
-  if (down.filled()) return down.take_filled();
+  std::optional<View> down;
+  if (instance.alignments.empty()) down.emplace(instance, hint, capacity, true, limits);  // or alignments are others
+  if (down && down->filled()) return down->take_filled();
+  if (!searching) return {};
+  Placement found = repair_windows(instance, hint, capacity, inference, limits);
   for (const Try& way : kTries) {
-    if (!searching || std::chrono::steady_clock::now() >= limits.deadline) break;
-    Placement found = (way.from_top ? down : up).search(way.strategy, way.quarters, inference, limits);
-    if (!found.offsets.empty()) return found;
+    if (!found.offsets.empty() || !down || std::chrono::steady_clock::now() >= limits.deadline) break;
+    found = (way.from_top ? *down : up).search(way.strategy, way.quarters, inference, limits);
   }
-  return {};
+  return found;
 }
 
 }  // namespace plimsoll::pack

@@ -85,14 +85,14 @@ class WindowRepair {
   }
 
  private:
-  // Beyond half of the buffers a window is no window.
   bool place_around(int32_t buffer) {
     Span window = instance_.hull(buffer);
     for (int32_t least = kLeastFree; 2 * least <= instance_.count(); least *= 2) {
       const std::vector<int32_t> free = widen(window, least);
-      if (2 * static_cast<int32_t>(free.size()) > instance_.count()) return false;
-      if (std::chrono::steady_clock::now() >= limits_.deadline) return false;
-      if (pack_anew(free)) return true;
+      const std::vector<int32_t> neighbours = neighbours_of(free);
+      const bool too_wide = 3 * (free.size() + neighbours.size()) > 2 * offsets_.size();
+      if (too_wide || std::chrono::steady_clock::now() >= limits_.deadline) return false;
+      if (pack_anew(free, neighbours)) return true;
     }
     return false;
   }
@@ -108,9 +108,9 @@ class WindowRepair {
     }
   }
 
-  bool pack_anew(const std::vector<int32_t>& free) {
+  bool pack_anew(const std::vector<int32_t>& free, const std::vector<int32_t>& neighbours) {
     std::vector<int32_t> chosen = free;
-    add_neighbours(chosen);
+    chosen.insert(chosen.end(), neighbours.begin(), neighbours.end());
     Instance part = restrict_to(instance_, chosen);
     part.fixed.assign(chosen.size(), -1);
     for (size_t k = 0; k < chosen.size(); ++k) {
@@ -128,17 +128,20 @@ class WindowRepair {
     return false;
   }
 
-  // Appends those in place that live with one of `free`.
-  void add_neighbours(std::vector<int32_t>& free) const {
+  // Those in place that live with one of `free`, or in between.
+  std::vector<int32_t> neighbours_of(const std::vector<int32_t>& free) const {
     Span reach = instance_.hull(free.front());
-    for (const int32_t i : free) {
-      reach = {std::min(reach.first, instance_.hull(i).first), std::max(reach.end, instance_.hull(i).end)};
-    }
     std::vector<bool> is_free(instance_.count());
-    for (const int32_t i : free) is_free[i] = true;
-    for (int32_t i = 0; i < instance_.count(); ++i) {
-      if (!is_free[i] && offsets_[i] != kOut && meet(instance_.hull(i), reach)) free.push_back(i);
+    for (const int32_t i : free) {
+      const Span hull = instance_.hull(i);
+      reach = {std::min(reach.first, hull.first), std::max(reach.end, hull.end)};
+      is_free[i] = true;
     }
+    std::vector<int32_t> neighbours;
+    for (int32_t i = 0; i < instance_.count(); ++i) {
+      if (!is_free[i] && offsets_[i] != kOut && meet(instance_.hull(i), reach)) neighbours.push_back(i);
+    }
+    return neighbours;
   }
 
   // By the hint's offsets, the unknown ones last.

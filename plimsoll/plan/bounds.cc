@@ -1,6 +1,7 @@
 #include "plimsoll/plan/bounds.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace plimsoll::plan {
@@ -34,36 +35,45 @@ struct Item {
   int64_t bytes = 0;
 };
 
+// A disk that takes so many bytes, for so much time each.
+struct Disk {
+  double bytes = 0;
+  double price = 0;
+};
+
+double price_of(const StepGraph& graph, const Item& item) {
+  return graph.nodes[at(item.maker)].seconds / static_cast<double>(item.bytes);
+}
+
 // The least time that frees so many bytes, were ops divisible. The items are in the order of their price.
-double cheapest_seconds(const StepGraph& graph, const std::vector<Item>& items, double over_bytes) {
+double cheapest_seconds(const StepGraph& graph, const std::vector<Item>& items, double over_bytes, Disk disk) {
   double seconds = 0;
+  const auto take = [&](double bytes, double price) {
+    const double taken = std::clamp(over_bytes, 0.0, bytes);
+    seconds += taken * price;
+    over_bytes -= taken;
+  };
   for (const Item& item : items) {
-    if (over_bytes <= 0) break;
-    const double part = std::min(1.0, over_bytes / static_cast<double>(item.bytes));
-    seconds += part * graph.nodes[at(item.maker)].seconds;
-    over_bytes -= static_cast<double>(item.bytes);
+    const double price = price_of(graph, item);
+    if (price > disk.price) take(std::exchange(disk.bytes, 0), disk.price);
+    take(static_cast<double>(item.bytes), price);
   }
   return seconds;
 }
 
-void sort_by_price(const StepGraph& graph, std::vector<Item>& items) {
-  const auto price = [&](const Item& item) {
-    return graph.nodes[at(item.maker)].seconds / static_cast<double>(item.bytes);
-  };
-  std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) { return price(a) < price(b); });
-}
-
-// The same where a disk takes some of the bytes: no more than it can write and read back in the time of the step.
-double cheapest_with_disk(const StepGraph& graph, const std::vector<Item>& items, int64_t over_bytes) {
+// The disk writes and reads back no more than there is time for in the step, which is longer by what is looked for.
+double cheapest_with_disk(const StepGraph& graph, std::vector<Item>& items, int64_t over_bytes) {
   constexpr int kHalvings = 20;
+  std::sort(items.begin(), items.end(),
+            [&](const Item& a, const Item& b) { return price_of(graph, a) < price_of(graph, b); });
   const auto over = static_cast<double>(over_bytes);
   const double step = graph.seconds();
-  double high = cheapest_seconds(graph, items, over);
+  double high = cheapest_seconds(graph, items, over, {});
   double low = 0;
   for (int i = 0; graph.can_spill() && i < kHalvings; ++i) {
     const double middle = (low + high) / 2;
-    const double moved = (step + middle) * graph.spill.bytes_per_s / 2;
-    (cheapest_seconds(graph, items, over - moved) > middle ? low : high) = middle;
+    const Disk disk{(step + middle) * graph.spill.bytes_per_s / 2, 2 * graph.spill.processor_s_per_byte};
+    (cheapest_seconds(graph, items, over, disk) > middle ? low : high) = middle;
   }
   return graph.can_spill() ? low : high;
 }
@@ -94,9 +104,7 @@ double least_seconds(const StepGraph& graph, int64_t limit_bytes) {
   });
   double most = 0;
   for (size_t node = 0; node < over.size(); ++node) {
-    if (over[node] <= 0) continue;
-    sort_by_price(graph, items[node]);
-    most = std::max(most, cheapest_with_disk(graph, items[node], over[node]));
+    if (over[node] > 0) most = std::max(most, cheapest_with_disk(graph, items[node], over[node]));
   }
   return graph.seconds() + most;
 }

@@ -73,6 +73,19 @@ TEST_F(CliPlan, RefusesWithTheSmallestBudget) {
   EXPECT_NE(below.output.find("fits with: --batch "), std::string::npos) << below.output;
 }
 
+TEST_F(CliPlan, SpillsIntoAFolderAndSaysWhereThatWouldHelp) {
+  const std::string command = "plan unet --batch 1 --optimizer sgd --threads 1 --budget 250MiB --json ";
+  const Outcome refused = plimsoll(command);
+  ASSERT_EQ(refused.status, 1) << refused.output;
+  EXPECT_EQ(nlohmann::json::parse(refused.output)["alternatives"][0]["how"], "--spill-dir DIR");
+  const Outcome made = plimsoll(command + "--spill-dir " PLIMSOLL_SOURCE_DIR " -o " + path("plan.json"));
+  ASSERT_EQ(made.status, 0) << made.output;
+  const auto json = nlohmann::json::parse(made.output);
+  EXPECT_GT(json["file_bytes"], 0);
+  EXPECT_EQ(json["measures"][0]["kind"], "spill");
+  EXPECT_EQ(plimsoll("plan --threads 1 --check " + path("plan.json")).status, 0);
+}
+
 TEST_F(CliPlan, KeepsPeaksInALock) {
   const std::string file = path("plimsoll.lock");
   EXPECT_EQ(plimsoll("plan lenet --threads 1 --lock " + file).status, 0);

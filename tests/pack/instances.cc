@@ -92,7 +92,7 @@ void cut(std::mt19937_64& random, const Rectangle& r, int64_t count, Buffers& pi
   const bool can_cut_time = r.end - r.first >= 2;
   const bool can_cut_bytes = r.high - r.low >= 2;
   if (count == 1 || (!can_cut_time && !can_cut_bytes)) {
-    pieces.push_back({.bytes = r.high - r.low, .first = r.first, .end = r.end});
+    pieces.push_back({.bytes = r.high - r.low, .first = r.first, .end = r.end, .fixed_offset = r.low});
     return;
   }
   const int64_t left = between(random, 1, count - 1);
@@ -133,11 +133,32 @@ Buffers random_buffers(std::mt19937_64& random, int64_t count, const Spice& spic
   return buffers;
 }
 
-Buffers planted(std::mt19937_64& random, int64_t count, int64_t times, int64_t bytes) {
+Buffers planted_in_place(std::mt19937_64& random, int64_t count, int64_t times, int64_t bytes) {
   Buffers pieces;
   cut(random, {0, times, 0, bytes}, count, pieces);
   std::shuffle(pieces.begin(), pieces.end(), random);
   return pieces;
+}
+
+Buffers planted(std::mt19937_64& random, int64_t count, int64_t times, int64_t bytes) {
+  Buffers pieces = planted_in_place(random, count, times, bytes);
+  for (Buffer& piece : pieces) piece.fixed_offset.reset();
+  return pieces;
+}
+
+Buffers crowded(std::mt19937_64& random, int64_t times, int64_t capacity) {
+  Buffers buffers;
+  std::vector<int64_t> loads(times);
+  for (int64_t tries = 25 * times; tries > 0; --tries) {
+    Buffer buffer{.bytes = between(random, 1, capacity / 2), .first = between(random, 0, times - 1)};
+    buffer.end = std::min(times, buffer.first + between(random, 1, 6));
+    const auto begin = loads.begin() + buffer.first;
+    const auto end = loads.begin() + buffer.end;
+    if (*std::max_element(begin, end) + buffer.bytes > capacity) continue;
+    std::for_each(begin, end, [&](int64_t& load) { load += buffer.bytes; });
+    buffers.push_back(buffer);
+  }
+  return buffers;
 }
 
 Buffers training_step(std::mt19937_64& random, int64_t layers) {

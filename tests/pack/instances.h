@@ -27,6 +27,11 @@ Buffers random_buffers(std::mt19937_64& random, int64_t count, const Spice& spic
 // A rectangle of `times` by `bytes`, cut into `count` pieces: they fill it without a hole, so its height is the
 // optimum.
 Buffers planted(std::mt19937_64& random, int64_t count, int64_t times, int64_t bytes);
+// The same with each piece's offset fixed to where it was cut from.
+Buffers planted_in_place(std::mt19937_64& random, int64_t count, int64_t times, int64_t bytes);
+
+// Buffers at random for as long as the live load stays within `capacity`: some such instances fit, some do not.
+Buffers crowded(std::mt19937_64& random, int64_t times, int64_t capacity);
 
 // A training step: weights that stay, activations that nest (made forward, freed backward), short-lived gradients.
 Buffers training_step(std::mt19937_64& random, int64_t layers);

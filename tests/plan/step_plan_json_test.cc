@@ -74,7 +74,8 @@ TEST(StepPlanJson, SaysWhatIsWrongAndWhere) {
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  7,", "plan.sizes[1] is '4', expected 1 to 3"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  3,", "expected parts of a batch of 10, 1 samples more"},
       {"\"programs\"", "\"pictures\"", "plan has 'pictures', which is no key of a plan"},
-      {"\"run\": 1,", "\"walk\": 1,", "plan.programs[0].steps[1] is an object, expected a step that says run"},
+      {"\"run\": 1,", "\"walk\": 1,",
+       "plan.programs[0].steps[1] is an object, expected a step that says run, recompute"},
   };
   for (const Change& change : changes) {
     std::string text = write_step_plan(step_in_parts(), kSetting);

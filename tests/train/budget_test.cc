@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -36,7 +37,52 @@ nlohmann::json json_of(const std::string& text) {
   return nlohmann::json::parse(text.substr(std::min(text.size(), text.find('{'))), nullptr, false);
 }
 
-// A process of its own in a memory cgroup whose limit is its budget.
+// What a process of its own prints that trains so many steps, in a memory cgroup whose limit is its budget; nothing,
+// with a reason to skip, where there are no such groups.
+struct InGroup {
+  std::string skipped;
+  nlohmann::json json;
+  int64_t group_peak_bytes = 0;
+};
+
+InGroup train_in_group(const std::string& model, const std::string& budget, int steps) {
+  const auto parent = MemoryGroup::folder_for_groups();
+  if (!parent) return {"no memory cgroups on this machine", {}};
+  const MemoryGroup group(*parent, parse_bytes(budget));
+  if (!group.works()) return {"no memory cgroup can be made in " + parent->string(), {}};
+  const std::string output = testing::TempDir() + "plimsoll_in_a_cgroup.json";
+  const std::string command =
+      fmt::format("XDG_CACHE_HOME={} exec {} train {} --budget {} --steps {} --json 2>/dev/null >{}",
+                  testing::TempDir(), PLIMSOLL_BINARY, model, budget, steps, output);
+  constexpr int kNotEntered = 77;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (group.enter()) execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(kNotEntered);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_FALSE(WIFSIGNALED(status)) << "killed by signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == kNotEntered) return {"the group cannot be entered", {}};
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  std::ifstream file(output);
+  InGroup found{"", nlohmann::json::parse(file, nullptr, false), group.peak_bytes()};
+  std::remove(output.c_str());
+  return found;
+}
+
+void expect_within(const InGroup& found, const char* name, const std::string& budget, size_t steps) {
+  ASSERT_TRUE(found.json.is_object());
+  EXPECT_EQ(found.json["steps"].size(), steps);
+  EXPECT_LE(found.json["predicted_peak_bytes"], parse_bytes(budget));
+  EXPECT_LE(found.json["process_peak_bytes"], parse_bytes(budget));
+  testing::Test::RecordProperty("predicted_bytes", std::to_string(found.json["predicted_peak_bytes"].get<int64_t>()));
+  testing::Test::RecordProperty("cgroup_peak_bytes", std::to_string(found.group_peak_bytes));
+  fmt::print("{}: predicted {}, the process took {}, the group held {} at most of {}\n", name,
+             format_bytes(found.json["predicted_peak_bytes"]), format_bytes(found.json["process_peak_bytes"]),
+             format_bytes(found.group_peak_bytes), budget);
+}
+
 struct Case {
   const char* name;
   const char* model;
@@ -53,37 +99,29 @@ INSTANTIATE_TEST_SUITE_P(Train, InACgroup,
 
 TEST_P(InACgroup, TrainsThreeStepsAndIsNotKilled) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the group";
-  const auto parent = MemoryGroup::folder_for_groups();
-  if (!parent) GTEST_SKIP() << "no memory cgroups on this machine";
-  const int64_t budget = parse_bytes(GetParam().budget);
-  const MemoryGroup group(*parent, budget);
-  if (!group.works()) GTEST_SKIP() << "no memory cgroup can be made in " << *parent;
-  const std::string output = testing::TempDir() + "plimsoll_in_a_cgroup.json";
-  const std::string command =
-      fmt::format("XDG_CACHE_HOME={} exec {} train {} --budget {} --steps 3 --json 2>/dev/null >{}", testing::TempDir(),
-                  PLIMSOLL_BINARY, GetParam().model, GetParam().budget, output);
-  constexpr int kNotEntered = 77;
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    if (group.enter()) execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    _exit(kNotEntered);
+  const InGroup found = train_in_group(GetParam().model, GetParam().budget, 3);
+  if (!found.skipped.empty()) GTEST_SKIP() << found.skipped;
+  expect_within(found, GetParam().name, GetParam().budget, 3);
+}
+
+// What the step holds at once without a file is more than that, whatever is computed again.
+TEST(Spilling, FitsWhereRecomputingDoesNot) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the budget";
+  const std::string model = "unet --batch 1 --optimizer sgd";
+  EXPECT_EQ(train(model + " --budget 275MiB --steps 1").status, 1);
+  const InGroup found = train_in_group(model + " --spill-dir " PLIMSOLL_SOURCE_DIR, "275MiB", 2);
+  if (!found.skipped.empty()) GTEST_SKIP() << found.skipped;
+  expect_within(found, "unet", "275MiB", 2);
+  EXPECT_GT(found.json["spilled_bytes"], 0);
+  EXPECT_EQ(found.json["measures"][0]["kind"], "spill");
+}
+
+TEST(Spilling, IsRefusedWhereTheFolderCannotHoldAFile) {
+  for (const char* folder : {"/no/such/folder", "/proc"}) {
+    const Outcome outcome = train(fmt::format("mlp --budget 1GiB --steps 1 --spill-dir {}", folder));
+    EXPECT_EQ(outcome.status, 2) << folder;
+    EXPECT_NE(outcome.output.find(folder), std::string::npos) << outcome.output;
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  ASSERT_FALSE(WIFSIGNALED(status)) << "killed by signal " << WTERMSIG(status);
-  if (WEXITSTATUS(status) == kNotEntered) GTEST_SKIP() << "the group cannot be entered";
-  ASSERT_EQ(WEXITSTATUS(status), 0);
-  std::ifstream file(output);
-  const auto json = nlohmann::json::parse(file);
-  EXPECT_EQ(json["steps"].size(), 3u);
-  EXPECT_LE(json["predicted_peak_bytes"], budget);
-  EXPECT_LE(json["process_peak_bytes"], budget);
-  RecordProperty("predicted_bytes", std::to_string(json["predicted_peak_bytes"].get<int64_t>()));
-  RecordProperty("cgroup_peak_bytes", std::to_string(group.peak_bytes()));
-  fmt::print("{}: predicted {}, the group held {} at most of {}\n", GetParam().name,
-             format_bytes(json["predicted_peak_bytes"]), format_bytes(group.peak_bytes()), format_bytes(budget));
-  std::remove(output.c_str());
 }
 
 TEST(CliBudget, TakesTheBatchInPartsAndGetsTheSameLoss) {
@@ -162,14 +200,20 @@ TEST(CliBudget, TellsWhatMakesNoSense) {
 }
 
 TEST(CliBudget, EndsCleanlyWhenInterrupted) {
-  const auto status_after = [](const char* signal) {
+  const std::filesystem::path folder = PLIMSOLL_SOURCE_DIR "/build/spill_test";  // on a disk
+  std::filesystem::create_directories(folder);
+  const auto status_after = [&](const char* signal) {
     const std::string run =
-        fmt::format("{} train lenet --batch 64 --steps 1000000 --no-measure --budget 1GiB", PLIMSOLL_BINARY);
+        fmt::format("{} train lenet --batch 64 --steps 1000000 --no-measure --budget 1GiB --spill-dir {}",
+                    PLIMSOLL_BINARY, folder.string());
     const std::string script = fmt::format("{} >/dev/null 2>&1 & p=$!; sleep 1; kill -{} $p; wait $p", run, signal);
     return WEXITSTATUS(std::system(script.c_str()));
   };
   EXPECT_EQ(status_after("INT"), 130);
   EXPECT_EQ(status_after("TERM"), 143);
+  EXPECT_EQ(status_after("KILL"), 137);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove(folder);
 }
 
 }  // namespace
