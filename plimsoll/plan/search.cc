@@ -8,15 +8,15 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr int kMostSegments = 64;
-constexpr size_t kAllMoves = 4000;    // that one pass over a schedule tries at most
-constexpr int kRounds = 4;            // of wandering and rebuilding
-constexpr double kHeat = 0.03;        // at first, as a part of the time of the program
-constexpr double kPriceOfExcess = 3;  // of bytes above the limit, as a part of it, in times of the program
-constexpr size_t kSmallGraph = 40;    // nodes
+constexpr size_t kAllMoves = 4000;      // that one pass over a schedule tries at most
+constexpr int kRounds = 4;              // of wandering and rebuilding
+constexpr double kHeat = 0.03;          // at first, as a part of the time of the program
+constexpr double kPriceOfExcess = 3;    // of bytes above the limit, as a part of it, in times of the program
+constexpr size_t kSmallGraph = 40;      // nodes
 constexpr int64_t kWanderWork = 20000;  // for each node
 constexpr int64_t kRepairWork = 1000;   // for each node: what fits at all is found with less
-constexpr double kHiddenShare = 0.1;  // of a copy's time is its price at least, also with other work beside it
-constexpr double kBusyDisk = 0.8;     // of a step, beyond which copies are not hidden
+constexpr double kHiddenShare = 0.1;    // of a copy's time is its price at least, also with other work beside it
+constexpr double kBusyDisk = 0.8;       // of a step, beyond which copies are not hidden
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool reads(const GraphNode& node, int32_t storage) {
