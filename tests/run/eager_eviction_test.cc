@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "plimsoll/base/error.h"
 #include "plimsoll/program/ops/dropout.h"
 #include "plimsoll/run/eager/optimizer.h"
 #include "tests/run/eager_fixture.h"
@@ -32,8 +33,9 @@ Tensor deep(const Tensor& x, const Tensor& w, const Tensor& seed) {
   return y;
 }
 
-Outcome train_deep(int64_t budget_bytes) {
+Outcome train_deep(int64_t budget_bytes, const std::string& spill_folder = "") {
   Workshop shop(budget_bytes);
+  if (!spill_folder.empty()) shop.context.spill_to(spill_folder);
   const Tensor x = ramp(shop.context, {kSize, kSize}, 0.02F);
   const Tensor seed = shop.context.from<int64_t>({}, std::vector<int64_t>{7});
   Tensor w = ramp(shop.context, {kSize, kSize}, 0.01F).require_grad();
@@ -91,6 +93,30 @@ TEST(EagerEviction, ComputesAgainBeforeWhatItNeedsIsOverwritten) {
     return scale.grad().item();
   };
   EXPECT_EQ(gradient(true), gradient(false));
+}
+
+// The gradient of w reads x, which nothing can compute again and only the tape holds.
+TEST(EagerEviction, SpillsWhatCannotBeComputedAgain) {
+  const auto gradient = [](bool spills) {
+    Workshop shop(12 * kLayer);
+    if (spills) shop.context.spill_to(PLIMSOLL_SOURCE_DIR);
+    Tensor w = ramp(shop.context, {kSize, kSize}, 0.01F).require_grad();
+    const Tensor loss = (ramp(shop.context, {kSize, kSize}, 0.02F) * w).sum();
+    std::vector<Tensor> others;
+    while (spills && shop.context.spills() == 0) others.push_back(shop.context.full({DType::f32, {kSize, kSize}}, 0));
+    others.clear();
+    loss.backward();
+    return w.grad().values<float>();
+  };
+  EXPECT_EQ(gradient(true), gradient(false));
+}
+
+TEST(EagerEviction, TrainsToTheSameBitsWithAFolderToSpillTo) {
+  const Outcome free = train_deep(64 << 20);
+  const Outcome tight = train_deep(11 * kLayer, PLIMSOLL_SOURCE_DIR);
+  EXPECT_EQ(tight.values, free.values);
+  EXPECT_LE(tight.peak_bytes, 11 * kLayer);
+  EXPECT_THROW(train_deep(11 * kLayer, "/no/such/folder"), SystemError);
 }
 
 TEST(EagerEviction, KeepsWhatHasAHandle) {

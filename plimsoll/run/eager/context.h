@@ -36,6 +36,11 @@ class Context {
 
   bool records() const { return no_grad_ == 0; }
   Engine& engine() { return engine_; }
+  // From now on, what is let go of when the pool is short may go to a file in this folder: where that is faster than
+  // computing it again, and where nothing else can be done. SystemError when the folder cannot hold one.
+  void spill_to(const std::string& folder) { evictor_->spill_to(std::make_shared<Stash>(folder)); }
+  int64_t spills() const { return evictor_->spills(); }  // blocks that went to the file
+
   int64_t evictions() const { return evictor_->evictions(); }  // blocks that were let go to be computed again
   Pool& pool() const { return engine_.pool(); }
 

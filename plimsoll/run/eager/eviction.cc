@@ -1,7 +1,10 @@
 #include "plimsoll/run/eager/eviction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
+
+#include "plimsoll/base/error.h"
 
 namespace plimsoll::eager {
 
@@ -23,12 +26,10 @@ std::vector<Evictor::Candidate> Evictor::candidates() const {
   std::vector<Candidate> found;
   for (auto& [storage, candidate] : by_storage) {
     const bool only_tapes = candidate.storage->use_count() == static_cast<int64_t>(candidate.holders.size());
-    const bool has_makers = std::ranges::find(candidate.makers, nullptr) == candidate.makers.end();
-    if (!only_tapes || !has_makers || candidate.bytes() == 0) continue;
-    double seconds = 0;
-    for (const Record* maker : candidate.makers) seconds = std::max(seconds, maker->seconds_again());
-    if (candidate.was_read) seconds = 0;
-    candidate.price = seconds / static_cast<double>(candidate.bytes()) / static_cast<double>(now - candidate.last_used);
+    if (!only_tapes || candidate.bytes() == 0) continue;
+    candidate.seconds = seconds_again(candidate);
+    const double back = stash_ ? std::min(candidate.seconds, stash_->seconds(candidate.bytes())) : candidate.seconds;
+    candidate.price = back / static_cast<double>(candidate.bytes()) / static_cast<double>(now - candidate.last_used);
     found.push_back(std::move(candidate));
   }
   std::ranges::sort(found, [](const Candidate& a, const Candidate& b) {
@@ -37,23 +38,55 @@ std::vector<Evictor::Candidate> Evictor::candidates() const {
   return found;
 }
 
+double Evictor::seconds_again(const Candidate& candidate) const {
+  const bool has_makers = std::ranges::find(candidate.makers, nullptr) == candidate.makers.end();
+  if (!has_makers) return HUGE_VAL;
+  if (candidate.was_read) return 0;
+  double seconds = 0;
+  for (const Record* maker : candidate.makers) seconds = std::max(seconds, maker->seconds_again());
+  return seconds;
+}
+
 int64_t Evictor::evict(int64_t bytes) {
   int64_t freed = 0;
   for (const Candidate& candidate : candidates()) {
     if (freed >= bytes) break;
     const int64_t of_this = candidate.bytes();
-    if (!drop(candidate)) continue;
-    freed += of_this;
-    ++evictions_;
+    if (let_go(candidate)) freed += of_this;
   }
   return freed;
 }
 
+bool Evictor::let_go(const Candidate& candidate) {
+  const bool is_slow = stash_ && candidate.seconds > stash_->seconds(candidate.bytes());
+  return is_slow ? spill(candidate) : drop(candidate) || spill(candidate);
+}
+
 bool Evictor::drop(const Candidate& candidate) {
   for (Record* maker : candidate.makers) {
-    if (!maker->secure()) return false;
+    if (maker == nullptr || !maker->secure()) return false;
   }
   for (Record::Kept* kept : candidate.holders) kept->data.storage = nullptr;
+  ++evictions_;
+  return true;
+}
+
+// A disk that is full is not asked again: the request fails for want of memory.
+bool Evictor::spill(const Candidate& candidate) {
+  const int64_t version = (*candidate.storage)->version();
+  const auto is_as_kept = [&](const Record::Kept* kept) { return kept->version == version; };
+  if (!stash_ || !std::ranges::all_of(candidate.holders, is_as_kept)) return false;
+  try {
+    const std::shared_ptr<Stashed> stashed = stash_->put(**candidate.storage);
+    for (Record::Kept* kept : candidate.holders) {
+      kept->stashed = stashed;
+      kept->data.storage = nullptr;
+    }
+  } catch (const SystemError&) {
+    stash_ = nullptr;
+    return false;
+  }
+  ++spills_;
   return true;
 }
 
@@ -61,7 +94,7 @@ void Evictor::restore_all(Engine& engine) {
   std::vector<Data> restored;  // held, so that making room for one does not evict another
   for (Record* record : records_) {
     for (const Record::Kept& kept : record->kept()) {
-      if (!kept.data) restored.push_back(record->part(engine, kept.part));
+      if (!kept.data && !kept.stashed) restored.push_back(record->part(engine, kept.part));
     }
   }
   for (Record* record : records_) record->unsecure();

@@ -57,7 +57,20 @@ Record::Kept* Record::find(size_t part) {
   return nullptr;
 }
 
+// What is kept of a part and not evicted; nothing otherwise.
+Data Record::kept_data(Engine& engine, size_t part) {
+  Kept* kept = find(part);
+  if (kept == nullptr) return {};
+  if (kept->stashed) {
+    kept->data.storage = kept->stashed->fetch(engine);
+    kept->version = kept->data.storage->version();
+    kept->stashed = nullptr;
+  }
+  return kept->data;
+}
+
 Data Record::part(Engine& engine, size_t wanted) {
+  kept_data(engine, wanted);
   Kept* kept = find(wanted);
   const std::string& name = op_.def->name;
   if (kept == nullptr) throw ArgumentError(fmt::format("{}: what its gradient reads was not kept", name));
@@ -78,7 +91,7 @@ void Record::let_go() {
 }
 
 Data Record::operand(Engine& engine, size_t i) {
-  if (const Kept* kept = find(i); kept != nullptr && kept->data) return kept->data;
+  if (Data data = kept_data(engine, i)) return data;
   if (Data data = operands_[i].lock()) return data;
   if (edges_[i].record) return edges_[i].record->result(engine, edges_[i].output);
   throw ArgumentError(
@@ -86,7 +99,7 @@ Data Record::operand(Engine& engine, size_t i) {
 }
 
 Data Record::result(Engine& engine, size_t k) {
-  if (const Kept* kept = find(operands_.size() + k); kept != nullptr && kept->data) return kept->data;
+  if (Data data = kept_data(engine, operands_.size() + k)) return data;
   if (Data data = results_[k].lock()) return data;
   return run_again(engine)[k];
 }

@@ -3,11 +3,12 @@
 // result is gone when the result is.
 //
 // What a Record keeps may be evicted when memory is short (eviction.h): it is computed again, by the same kernels from
-// the same operands and so to the same bits, when it is read.
+// the same operands and so to the same bits, when it is read; or it is in a file until then.
 #pragma once
 
 #include "plimsoll/run/eager/engine.h"
 #include "plimsoll/run/eager/recipe.h"
+#include "plimsoll/run/eager/stash.h"
 
 namespace plimsoll::eager {
 
@@ -69,6 +70,7 @@ class Record {
     size_t part;  // as in Recipe
     Data data;    // without storage: evicted
     int64_t version;
+    std::shared_ptr<Stashed> stashed = nullptr;  // in place of the storage
   };
   std::vector<Kept>& kept() { return kept_; }
   Record* maker(size_t part);  // the op that makes a part; nullptr for a leaf
@@ -82,6 +84,7 @@ class Record {
 
  private:
   Kept* find(size_t part);
+  Data kept_data(Engine& engine, size_t part);
   Data operand(Engine& engine, size_t i);
   Data result(Engine& engine, size_t k);
   std::vector<Data> run_again(Engine& engine);
