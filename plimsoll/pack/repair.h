@@ -1,6 +1,6 @@
 // Packs again from the offsets of a similar instance: first fit in their order, from the bottom and from the top; then
-// short searches that keep the half of that packing next to the side it was filled from, or at least its order. All of
-// it takes no longer than a few passes of the search from nothing.
+// windows of time around what collides; then short searches that keep a quarter to three quarters of that packing, next
+// to the side it was filled from. All of it takes no longer than a few passes of the search from nothing.
 #pragma once
 
 #include <cstdint>
