@@ -1,6 +1,7 @@
-// What plans cost: time against memory for five models, without and with a disk to spill to, beside checkpointing as it
-// is commonly done, the distance to the exact optimum on small graphs, and how long planning takes. Times of ops are
-// measured on this machine; the curve goes to build/plan.svg, too.
+// What plans cost: time against memory for five models, without and with a disk to spill to and with parts, beside
+// checkpointing as it is commonly done, the distance to the exact optimum on small graphs, and how long planning takes.
+// Times of ops are measured on this machine, on one thread and in processor time, at a small batch, and scaled to the
+// usual one; the curve goes to build/plan.svg, too.
 #include "plimsoll/plan/plan.h"
 
 #include <fmt/format.h>
@@ -13,11 +14,13 @@
 #include "bench/exact_plan.h"
 #include "bench/small_graphs.h"
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/bounds.h"
 #include "plimsoll/plan/measure.h"
+#include "plimsoll/plan/parts.h"
 #include "plimsoll/plan/search.h"
 
 namespace {
@@ -30,14 +33,15 @@ using plan::StepGraph;
 
 struct Case {
   std::string_view model;
-  program::Bindings sizes;
+  program::Bindings sizes = {};
+  program::Bindings measured_sizes = {};
 };
 
-const std::vector<Case> kCurves = {{"vgg16", {{"batch", 8}}},
-                                   {"resnet50", {{"batch", 16}}},
-                                   {"unet", {{"batch", 2}}},
-                                   {"vit_b_16", {{"batch", 8}}},
-                                   {"gpt2", {{"batch", 1}}}};
+const std::vector<Case> kCurves = {{"vgg16", {{"batch", 32}}, {{"batch", 2}}},
+                                   {"resnet50", {{"batch", 32}}, {{"batch", 4}}},
+                                   {"unet", {{"batch", 8}}, {{"batch", 1}}},
+                                   {"vit_b_16", {{"batch", 32}}, {{"batch", 2}}},
+                                   {"gpt2", {{"batch", 4}}, {{"batch", 1}}}};
 constexpr double kFractions[] = {1, 0.75, 0.5, 0.4, 0.33, 0.25, 0.2};
 constexpr double kTarget = 0.25;
 constexpr double kTargetTime = 1.35;
@@ -49,11 +53,33 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-Lowered prepare(const Case& wanted) {
+const kernels::DeviceOptions kOneThread = {.threads = 1};
+
+models::StepOptions options_of(const program::Bindings& sizes) {
   models::StepOptions options;
-  options.sizes = wanted.sizes;
+  options.sizes = sizes;
   options.train.optimizer = program::Optimizer::sgd;
-  return kernels::prepare(models::build_step(models::find_model(wanted.model), options));
+  return options;
+}
+
+Lowered prepare(std::string_view model, const program::Bindings& sizes) {
+  return kernels::prepare(models::build_step(models::find_model(model), options_of(sizes)), kOneThread);
+}
+
+// The step of a model in its forms, for a batch that is taken in parts; one form where it cannot be.
+plan::StepForms forms_of(const Case& wanted, const plan::CostTable& table) {
+  plan::StepForms forms{wanted.sizes.at("batch"), [wanted] { return prepare(wanted.model, wanted.sizes); }};
+  forms.costs = [&table](const Lowered& lowered) { return plan::costs_of(lowered, table); };
+  try {
+    const auto cut = std::make_shared<models::PartsStep>(
+        models::build_parts_step(models::find_model(wanted.model), options_of(wanted.sizes)));
+    forms.part = [cut](int64_t size) {
+      return kernels::prepare(program::bind(cut->split.part, {{"batch", size}}), kOneThread);
+    };
+    forms.update = [cut] { return kernels::prepare(cut->split.update, kOneThread); };
+  } catch (const UnsupportedError&) {  // taken whole
+  }
+  return forms;
 }
 
 struct Point {
@@ -63,6 +89,7 @@ struct Point {
 
 // A model with what is known of its step.
 struct Subject {
+  plan::CostTable table;
   Lowered lowered;
   std::vector<double> seconds;
   StepGraph graph;
@@ -81,12 +108,14 @@ struct Subject {
   }
 };
 
-Subject subject_of(const Case& wanted, bool measured) {
+Subject subject_of(const Case& wanted) {
   Subject subject;
-  subject.lowered = prepare(wanted);
-  plan::CostTable table;
-  if (measured) plan::measure_costs(subject.lowered, {.budget = machine_budget(), .time_limit_s = 1e9}, table);
-  subject.seconds = plan::costs_of(subject.lowered, table).seconds;
+  subject.lowered = prepare(wanted.model, wanted.sizes);
+  if (!wanted.measured_sizes.empty()) {
+    const plan::MeasureOptions options{.budget = machine_budget(), .time_limit_s = 1e9};
+    plan::measure_costs(prepare(wanted.model, wanted.measured_sizes), options, subject.table);
+  }
+  subject.seconds = plan::costs_of(subject.lowered, subject.table).seconds;
   subject.graph = plan::make_step_graph(subject.lowered, subject.seconds);
   plan::Scheduler scheduler(subject.graph);
   const Schedule& whole = scheduler.run(plan::hold_all(subject.graph));
@@ -132,6 +161,16 @@ struct Curve {
   std::vector<Point> points;
 };
 
+// "in 4 parts +3.1 %": the same batch and the same gradients, where parts are allowed, too.
+std::string with_parts(const Subject& subject, const plan::StepForms& forms, int64_t budget_bytes) {
+  if (!forms.part) return "no parts: batch norm";
+  const auto made = plan::plan_step(forms, {.budget_bytes = budget_bytes, .find_smallest = false, .time_limit_s = 60});
+  const auto* step = std::get_if<plan::StepPlan>(&made);
+  if (step == nullptr) return "not in parts either";
+  return fmt::format("in {} {} {:+.1f} %", step->sizes.size(), step->sizes.size() == 1 ? "part" : "parts",
+                     (step->predicted_s / subject.unplanned_s - 1) * 100);
+}
+
 // Of the disk that the build is on.
 const plan::SpillOptions& disk() {
   static const plan::SpillOptions measured = [] {
@@ -156,37 +195,41 @@ std::string with_disk(const Subject& subject, int64_t budget_bytes) {
 }
 
 Curve run_curve(const Case& wanted) {
-  const Subject subject = subject_of(wanted, true);
+  const Subject subject = subject_of(wanted);
+  const plan::StepForms forms = forms_of(wanted, subject.table);
   fmt::print("{} ({}): {} unplanned, {} of it activations and scratch, {:.2f} s a step\n", wanted.model,
              wanted.sizes.begin()->second, format_bytes(subject.unplanned_bytes),
              format_bytes(subject.activation_bytes()), subject.unplanned_s);
   Curve curve{std::string(wanted.model), {}};
+  bool refused = false;
   for (const double fraction : kFractions) {
     const auto part = static_cast<int64_t>(static_cast<double>(subject.activation_bytes()) * fraction);
+    const int64_t budget = subject.graph.resident_bytes + part;
     const double start = cpu_seconds();
-    const auto made = plan::make_plan(
-        subject.lowered,
-        {.budget_bytes = subject.graph.resident_bytes + part, .op_seconds = subject.seconds, .time_limit_s = 60});
+    const auto made =
+        plan::make_plan(subject.lowered, {.budget_bytes = budget, .op_seconds = subject.seconds, .time_limit_s = 60});
     const double took = cpu_seconds() - start;
+    const std::string parts = with_parts(subject, forms, budget);
     if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
       const Point least = subject.point(refusal->smallest_bytes, refusal->smallest_s);
       const double bound = subject.point(refusal->bound_bytes, 1).memory;
       fmt::print(
-          "  {:>5.0f} %  refused: the smallest is {:.1f} % at {:+.1f} % time; one op alone needs {:.1f} %; with a disk "
+          "  {:>5.0f} %  refused: the smallest is {:.1f} % at {:+.1f} % time; one op alone needs {:.1f} %; {}; with a "
+          "disk "
           "{}\n",
-          fraction * 100, least.memory * 100, (least.time - 1) * 100, bound * 100,
-          with_disk(subject, subject.graph.resident_bytes + part));
-      curve.points.push_back(least);
-      break;
+          fraction * 100, least.memory * 100, (least.time - 1) * 100, bound * 100, parts, with_disk(subject, budget));
+      if (!refused) curve.points.push_back(least);
+      refused = true;
+      continue;
     }
     const auto& planned = std::get<Plan>(made);
     const Point point = subject.point(planned.arena_bytes, planned.predicted_s);
     const char* verdict = fraction != kTarget         ? ""
                           : point.time <= kTargetTime ? "  (target 35 %: held)"
                                                       : "  (target 35 %: MISSED)";
-    fmt::print("  {:>5.0f} %  {:+6.1f} % time, bound {:+5.1f} %, planned in {:.2f} s{}; with a disk {}\n",
+    fmt::print("  {:>5.0f} %  {:+6.1f} % time, bound {:+5.1f} %, planned in {:.2f} s{}; {}; with a disk {}\n",
                fraction * 100, (point.time - 1) * 100, (planned.bound_s / planned.unplanned_s - 1) * 100, took, verdict,
-               with_disk(subject, subject.graph.resident_bytes + part));
+               parts, with_disk(subject, budget));
     curve.points.push_back(point);
   }
   const Point root = subject.point(plan::checkpoints(subject.graph, square_root_segments(subject.graph)));
@@ -280,10 +323,9 @@ void run_exact() {
 
 void run_planning_times() {
   fmt::print("\nplanning to half the activation memory (processor time)\n");
-  const std::pair<Case, double> cases[] = {
-      {{"resnet50", {}}, 1}, {{"gpt2", {}}, 1}, {{"densenet121", {}}, 5}, {{"gpt2-xl", {}}, 5}};
+  const std::pair<Case, double> cases[] = {{{"resnet50"}, 1}, {{"gpt2"}, 1}, {{"densenet121"}, 5}, {{"gpt2-xl"}, 5}};
   for (const auto& [wanted, limit_s] : cases) {
-    const Subject subject = subject_of(wanted, false);
+    const Subject subject = subject_of(wanted);
     const double start = cpu_seconds();
     const auto made = plan::make_plan(
         subject.lowered,

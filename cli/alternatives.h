@@ -55,6 +55,7 @@ class AlternativeSearch {
     if (search_.spill.bytes_per_s == 0) spill();
     if (sizes.at("batch") > 1) take_smaller_batch(sizes.at("batch"));
     if (sizes.contains("sequence")) take_shorter_samples(sizes.at("sequence"));
+    if (options_.precision == "f32") take_halves();
     std::stable_sort(found_.begin(), found_.end(), [](const Alternative& a, const Alternative& b) {
       return a.seconds_a_sample < b.seconds_a_sample;
     });
@@ -84,6 +85,15 @@ class AlternativeSearch {
     const plan::SpillOptions none = std::exchange(search_.spill, kCommon);
     plans(options_, form_, "--spill-dir DIR", "with a disk of 500 MB/s");
     search_.spill = none;
+  }
+
+  void take_halves() {
+    ModelOptions options = options_;
+    options.precision = "bf16";
+    try {
+      plans(options, form_, "--precision bf16", "changes the rounding");
+    } catch (const UnsupportedError&) {  // no kernels for some op
+    }
   }
 
   void take_smaller_batch(int64_t batch) {

@@ -37,19 +37,19 @@ double median_seconds(const std::vector<StepRecord>& records) {
   return *middle;
 }
 
+// Goes on to the last step, or until `stop` says so between two.
 template <class T>
-std::vector<StepRecord> run_steps(T& trainer, int64_t steps, const std::function<std::string()>& note) {
-  std::vector<StepRecord> records;
-  for (int64_t i = 0; i < steps; ++i) {
+void run_steps(T& trainer, int64_t steps, const std::function<std::string()>& note, const std::function<bool()>& stop,
+               std::vector<StepRecord>& records) {
+  while (trainer.steps() < steps && !stop()) {
     check_signals();
     const auto start = std::chrono::steady_clock::now();
     const float loss = trainer.step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     records.push_back({loss, took.count()});
-    fmt::print(stderr, "step {:>{}}  loss {:.6f}  {:.1f} ms{}\n", i + 1, std::to_string(steps).size(), loss,
+    fmt::print(stderr, "step {:>{}}  loss {:.6f}  {:.1f} ms{}\n", trainer.steps(), std::to_string(steps).size(), loss,
                took.count() * 1e3, note());
   }
-  return records;
 }
 
 nlohmann::ordered_json head_json(const TrainOptions& options, const program::Bindings& sizes, int threads) {
@@ -80,7 +80,9 @@ void print_head(const TrainOptions& options, int threads, const std::vector<Step
 void run_unplanned(const TrainOptions& options) {
   const StartedSession started = start_session(options.step, options.seed);
   train::Trainer trainer(started.session->executor(), {.rate = options.rate, .seed = options.seed});
-  const auto records = run_steps(trainer, options.steps, [] { return std::string(); });
+  std::vector<StepRecord> records;
+  run_steps(
+      trainer, options.steps, [] { return std::string(); }, [] { return false; }, records);
   if (options.step.json) {
     nlohmann::ordered_json json = head_json(options, started.sizes, started.threads);
     json["predicted_peak_bytes"] = started.predicted_peak_bytes;
@@ -91,28 +93,46 @@ void run_unplanned(const TrainOptions& options) {
   print_peaks(started);
 }
 
-std::vector<StepRecord> train_in_parts(const TrainOptions& options, const ModelForms& model, train::Fit& fit,
-                                       const std::function<std::string()>& note) {
-  train::PartsTrainer trainer(train::parts_of(*fit.session, fit.plan.sizes, model.parts().split),
-                              {.rate = options.rate, .seed = options.seed});
+// A run within a budget, which may change between steps.
+struct BudgetRun {
+  const TrainOptions& options;
+  const ModelForms& model;
+  BudgetFile file;
+  Budget budget;
+  std::vector<StepRecord> records = {};
+
+  std::string note() const {
+    return fmt::format("  {} of {}", format_bytes(process_peak_bytes()), format_bytes(budget.bytes));
+  }
+  train::TrainerOptions trainer() const {
+    return {.rate = options.rate, .seed = options.seed, .steps_before = static_cast<int64_t>(records.size())};
+  }
+  bool is_done() const { return static_cast<int64_t>(records.size()) == options.steps; }
+};
+
+template <class T>
+void run_steps(T& trainer, BudgetRun& run) {
+  run_steps(
+      trainer, run.options.steps, [&] { return run.note(); }, [&] { return run.file.changes(run.budget); },
+      run.records);
+}
+
+void train_in_parts(BudgetRun& run, train::Fit& fit) {
+  train::PartsTrainer trainer(train::parts_of(*fit.session, fit.plan.sizes, run.model.parts().split), run.trainer());
   const bool terminal = isatty(STDERR_FILENO) != 0;
   trainer.on_part = [&](int64_t done) {
     check_signals();
     if (terminal)
-      fmt::print(stderr, "step {}  part {} of {}{}\r", trainer.steps(), done + 1, fit.plan.sizes.size(), note());
+      fmt::print(stderr, "step {}  part {} of {}{}\r", trainer.steps(), done + 1, fit.plan.sizes.size(), run.note());
   };
-  return run_steps(trainer, options.steps, note);
+  run_steps(trainer, run);
 }
 
-std::vector<StepRecord> train_fitted(const TrainOptions& options, const ModelForms& model, train::Fit& fit,
-                                     const Budget& budget) {
-  model.start(fit.session->executor(), options.seed);
-  const auto note = [&] {
-    return fmt::format("  {} of {}", format_bytes(process_peak_bytes()), format_bytes(budget.bytes));
-  };
-  if (fit.plan.in_parts()) return train_in_parts(options, model, fit, note);
-  train::Trainer trainer(fit.session->executor(), {.rate = options.rate, .seed = options.seed});
-  return run_steps(trainer, options.steps, note);
+// Until the last step, or until the budget changes.
+void train_fitted(BudgetRun& run, train::Fit& fit) {
+  if (fit.plan.in_parts()) return train_in_parts(run, fit);
+  train::Trainer trainer(fit.session->executor(), run.trainer());
+  run_steps(trainer, run);
 }
 
 int64_t spilled_bytes() {
@@ -141,26 +161,41 @@ void print_measured(const train::Fit& fit) {
   if (const auto peak = cgroup_peak_bytes()) print_bytes("cgroup", *peak, "at most, with the kernel's own");
 }
 
+int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
+  const TrainOptions& options = run.options;
+  const std::string& why = run.model.why_whole();
+  const auto ways = alternatives_to(options.step, options.budget, run.budget, no_fit, run.model);
+  fmt::print(stderr, "plimsoll: {}\n", refusal_text(options.step, run.budget, no_fit, why, ways));
+  return kFinding;
+}
+
+// What is printed of a run that came to its end.
+void report(const BudgetRun& run, const train::Fit& fit) {
+  const int threads = fit.session->executor().threads();
+  if (run.options.step.json) {
+    nlohmann::ordered_json json = head_json(run.options, run.model.sizes(), threads);
+    json.update(plan_json(fit, run.budget));
+    return print_json(std::move(json), run.records);
+  }
+  print_head(run.options, threads, run.records);
+  print_measured(fit);
+}
+
 int run_within(const TrainOptions& options) {
   const Budget budget = read_budget(options.budget);
   const ModelForms model(options.step, options.budget.form);
+  BudgetRun run{options, model, BudgetFile(options.budget.budget_file), budget};
   auto fitted = fit_within(model, options.budget, budget);
-  if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) {
-    fmt::print(stderr, "plimsoll: {}\n", refusal_text(options.step, budget, *no_fit, model.why_whole()));
-    return kFinding;
+  while (true) {
+    if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) return refuse(run, *no_fit);
+    auto& fit = std::get<train::Fit>(fitted);
+    if (run.records.empty()) model.start(fit.session->executor(), options.seed);
+    if (!options.step.json) print_plan(fit, run.budget, costs_text(fit.plan.costs()));
+    train_fitted(run, fit);
+    if (run.is_done()) break;
+    fitted = refit_within(model, options.budget, run.budget, fit);
   }
-  auto& fit = std::get<train::Fit>(fitted);
-  if (!options.step.json) print_plan(fit, budget, costs_text(fit.plan.costs()));
-  const auto records = train_fitted(options, model, fit, budget);
-  const int threads = fit.session->executor().threads();
-  if (options.step.json) {
-    nlohmann::ordered_json json = head_json(options, model.sizes(), threads);
-    json.update(plan_json(fit, budget));
-    print_json(std::move(json), records);
-    return kDone;
-  }
-  print_head(options, threads, records);
-  print_measured(fit);
+  report(run, std::get<train::Fit>(fitted));
   return kDone;
 }
 
@@ -188,6 +223,8 @@ void add_train(const Command& app, int& status) {
   add_optimizer_option(verb, options->step);
   verb.add_option("--precision", options->step.precision, "f32 bf16 f16").shows_default();
   verb.add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
+  verb.add_option("--budget-file", options->budget.budget_file,
+                  "A file with a size in it, read between steps: where that changes, the step is planned again");
   verb.add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
   verb.add_flag("!--no-measure", options->budget.form.measure, "Do not time kernels before the step is planned");

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/interrupt.h"
@@ -16,9 +18,10 @@
 namespace plimsoll::cli {
 
 struct BudgetOptions {
-  std::string budget;     // "2GiB", "auto"; empty: none
-  std::string spill_dir;  // on a disk; empty: nothing is spilled
-  bool strict = false;    // more than the machine has is refused
+  std::string budget;       // "2GiB", "auto"; empty: none
+  std::string budget_file;  // with another one, looked at between steps; empty: none
+  std::string spill_dir;    // on a disk; empty: nothing is spilled
+  bool strict = false;      // more than the machine has is refused
   FormOptions form = {.measure = true};
 };
 
@@ -34,6 +37,36 @@ inline Budget read_budget(const BudgetOptions& options) {
   }
   return {bytes, "--budget"};
 }
+
+// A budget that others may change while a run goes on, by writing a size to a file.
+class BudgetFile {
+ public:
+  explicit BudgetFile(std::string path) : path_(std::move(path)) {}
+
+  // Whether the file says something new; `budget` is that then. A file that is not there or not a size is told once,
+  // and the budget stays.
+  bool changes(Budget& budget) {
+    if (path_.empty()) return false;
+    std::ifstream file(path_);
+    std::string text;
+    file >> text;
+    if (text.empty() || text == seen_) return false;
+    seen_ = text;
+    try {
+      const int64_t bytes = parse_bytes(text);
+      if (bytes == 0 || bytes == budget.bytes) return false;
+      budget = {bytes, path_};
+      return true;
+    } catch (const ArgumentError& error) {
+      fmt::print(stderr, "note: {}: {}\n", path_, error.what());
+      return false;
+    }
+  }
+
+ private:
+  std::string path_;
+  std::string seen_;
+};
 
 // What is alive at each op of the step's program that takes the most, with the overhead, against the budget.
 inline void print_picture(const train::Fit& fit, const Budget& budget) {
@@ -82,9 +115,33 @@ inline std::variant<train::Fit, train::NoFit> fit_within(const ModelForms& model
   return train::fit_step(model.forms(true), budget, asked);
 }
 
+inline bool keeps_state_in_file(const train::Fit& fit) {
+  return !program::spilled_values(fit.session->executor().program()).empty();
+}
+
+// The same training within another budget; what it keeps is on the disk meanwhile.
+inline std::variant<train::Fit, train::NoFit> refit_within(const ModelForms& model, const BudgetOptions& options,
+                                                           const Budget& budget, train::Fit& fit) {
+  const bool spills = !options.spill_dir.empty();
+  SpillFile stash(spills ? options.spill_dir : std::filesystem::temp_directory_path().string());
+  plan::PlanOptions asked;
+  if (spills) asked.spill = model.spill_in(options.spill_dir);
+  return train::refit_step(fit, model.forms(keeps_state_in_file(fit)), budget, stash, asked);
+}
+
+// What would fit in the arena that the budget leaves.
+inline std::vector<Alternative> alternatives_to(const ModelOptions& options, const BudgetOptions& given,
+                                                const Budget& budget, const train::NoFit& no_fit,
+                                                const ModelForms& model) {
+  plan::PlanOptions search;
+  search.budget_bytes = std::max<int64_t>(0, train::arena_within(budget.bytes, no_fit.overhead_bytes));
+  if (!given.spill_dir.empty()) search.spill = model.spill_in(given.spill_dir);
+  return AlternativeSearch(options, given.form, search).run(model.why_whole());
+}
+
 // The message of a refusal: STYLE's form, in bytes of the whole process.
 inline std::string refusal_text(const ModelOptions& options, const Budget& budget, const train::NoFit& no_fit,
-                                const std::string& why_whole) {
+                                const std::string& why_whole, const std::vector<Alternative>& ways) {
   const int64_t smallest = no_fit.smallest_budget_bytes();
   std::string text = fmt::format(
       "{} does not fit in {}\n  smallest budget: {} ({} bytes), of which {} for the process itself and {} kept free",
@@ -95,6 +152,7 @@ inline std::string refusal_text(const ModelOptions& options, const Budget& budge
                         no_fit.refusal.binding_op);
   }
   if (!why_whole.empty()) text += fmt::format("\n  {}", why_whole);
+  if (!ways.empty()) text += fmt::format("\n  fits with: {}", alternatives_text(ways));
   return text;
 }
 

@@ -11,11 +11,9 @@ endif()
 
 # For code that need not be fast, tests and verbs: it compiles in half the time.
 set(PLIMSOLL_QUICK_BUILD -O1)
-if(PLIMSOLL_SANITIZE)
-  set(PLIMSOLL_QUICK_BUILD -O0)
-endif()
 
 if(PLIMSOLL_SANITIZE)
+  set(PLIMSOLL_QUICK_BUILD -O0)
   target_compile_options(plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE} -fno-sanitize-recover=all
                                                   -fno-omit-frame-pointer)
   target_link_options(plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE})

@@ -25,6 +25,7 @@ constexpr int64_t kWorkPerNode = 8000;  // beyond which the search of small prog
 constexpr int kPackingTries = 6;        // tighter limits on live bytes, when a schedule does not pack
 constexpr int kNarrowings = 9;          // of the range in which the smallest budget lies
 constexpr size_t kNamedTensors = 5;     // in a refusal
+constexpr int64_t kPage = 4096;
 
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
@@ -69,8 +70,8 @@ class Planner {
     unplanned_ = {unplanned.arena_bytes, unplanned.predicted_s};
     if (unplanned.arena_bytes <= options_.budget_bytes) return finish(std::move(unplanned));
     if (!options_.recompute && !graph_.can_spill()) return refusal(unplanned);
-    if (!options_.find_smallest && least_bytes(graph_).bytes > options_.budget_bytes) return refusal(unplanned);
-    std::optional<Fit> fit = find_fit(options_.budget_bytes);
+    const bool is_hopeless = least_bytes(graph_).bytes > options_.budget_bytes;
+    std::optional<Fit> fit = is_hopeless ? std::nullopt : find_fit(options_.budget_bytes);
     if (!fit && options_.find_smallest) fit = find_smallest(unplanned.arena_bytes);
     if (!fit) return refusal(unplanned);
     const int64_t budget = std::max(options_.budget_bytes, fit->plan.arena_bytes);
@@ -176,7 +177,6 @@ class Planner {
   // The plan with the smallest arena that this search finds: below it find_fit fails.
   std::optional<Fit> find_smallest(int64_t high) {
     std::optional<Fit> best;
-    int64_t low = least_bytes(graph_).bytes;
     const auto try_at = [&](int64_t budget_bytes) {
       std::optional<Fit> fit = find_fit(budget_bytes);
       if (!fit) return false;
@@ -184,11 +184,13 @@ class Planner {
       best = std::move(fit);
       return true;
     };
+    int64_t low = least_bytes(graph_).bytes;
     for (int i = 0; i < kNarrowings && low < high; ++i) {
       const int64_t middle = low + (high - low) / 2;
       if (!try_at(middle)) low = middle + 1;
     }
-    while (try_at(high - kernels::kAlignment)) continue;
+    // What fits is not quite monotone: the search may fail a little below and find something further down.
+    while (try_at(high - kernels::kAlignment) || try_at(high - kPage)) continue;
     return best;
   }
 

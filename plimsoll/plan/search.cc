@@ -13,7 +13,8 @@ constexpr int kRounds = 4;            // of wandering and rebuilding
 constexpr double kHeat = 0.03;        // at first, as a part of the time of the program
 constexpr double kPriceOfExcess = 3;  // of bytes above the limit, as a part of it, in times of the program
 constexpr size_t kSmallGraph = 40;    // nodes
-constexpr int64_t kWanderWork = 20000;
+constexpr int64_t kWanderWork = 20000;  // for each node
+constexpr int64_t kRepairWork = 1000;   // for each node: what fits at all is found with less
 constexpr double kHiddenShare = 0.1;  // of a copy's time is its price at least, also with other work beside it
 constexpr double kBusyDisk = 0.8;     // of a step, beyond which copies are not hidden
 size_t at(int32_t place) { return static_cast<size_t>(place); }
@@ -148,7 +149,8 @@ bool Search::drop_some(Holds& holds, const std::vector<Move>& moves, int64_t ove
 
 // Gives up more until no step is above the limit.
 bool Search::repair(Holds& holds, int64_t limit_bytes, double noise) {
-  for (int32_t i = 0; i < 4 * graph_.gaps && !time_is_up(); ++i) {
+  const int64_t end = scheduler_.work() + kRepairWork * static_cast<int64_t>(graph_.nodes.size());
+  while (scheduler_.work() < end && !time_is_up()) {
     const Schedule& schedule = scheduler_.run(holds);
     if (!schedule.valid) return false;
     if (schedule.peak_bytes <= limit_bytes) return true;

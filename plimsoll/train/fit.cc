@@ -12,9 +12,9 @@ namespace {
 constexpr int64_t kFirstStashed = int64_t{1} << 32;  // slots below are the kernels' own
 constexpr int64_t kLeastMargin = 8 * kMiB;
 constexpr int64_t kMarginShare = 256;
+constexpr int64_t kSpareOfMargin = 4;  // a quarter of it may go to an overhead that was booked too small
 constexpr int64_t kPage = 4096;
-constexpr int64_t kBoundBytes = 32 * kKiB;  // of code and tables that binding a kernel takes, at most
-constexpr int kTries = 3;                   // the overhead of a plan is known when its kernels are bound
+constexpr int kTries = 3;  // the overhead of a plan is known when its kernels are bound
 
 // Calls f(slot, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
 // sums of gradients aside: they are zero between steps. Slots go by name: the same in every form of the step.
@@ -38,14 +38,31 @@ int64_t trimmed_overhead() {
   return overhead_bytes();
 }
 
+// What the process itself is given: as it is now, what binding the first kernels brings in, and code and tables of
+// each. In coarse steps, so that it is the same each time, and the smallest budget that a refusal names is one.
+int64_t booked_overhead(const plan::StepForms& forms, bool has_bound_kernels) {
+  constexpr int64_t kGrain = 8 * kMiB;
+  constexpr int64_t kFirstKernels = 8 * kMiB;
+  constexpr int64_t kEachKernel = 16 * kKiB;
+  return align_up(trimmed_overhead(), kGrain) + (has_bound_kernels ? 0 : kFirstKernels) +
+         static_cast<int64_t>(forms.whole().ops.size()) * kEachKernel;
+}
+
 }  // namespace
 
 // A table entry of 8 bytes for each page of 4 KiB is a 512th; the rest is for stacks and what libraries take late.
 int64_t margin_for(int64_t budget_bytes) { return kLeastMargin + budget_bytes / kMarginShare; }
 
+int64_t arena_within(int64_t budget_bytes, int64_t overhead_bytes) {
+  return budget_bytes - overhead_bytes - margin_for(budget_bytes);
+}
+
 int64_t NoFit::smallest_budget_bytes() const {
   const int64_t without_share = refusal.smallest_bytes + overhead_bytes + kLeastMargin;
-  return align_up(without_share + without_share / (kMarginShare - 1) + 1, kPage);
+  int64_t budget = align_up(without_share + without_share / (kMarginShare - 1), kPage);
+  while (arena_within(budget, overhead_bytes) < refusal.smallest_bytes) budget += kPage;
+  while (arena_within(budget - kPage, overhead_bytes) >= refusal.smallest_bytes) budget -= kPage;
+  return budget;
 }
 
 std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budget) {
@@ -58,32 +75,36 @@ std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budg
   return std::make_unique<run::Session>(std::move(programs), budget);
 }
 
-std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
-                                  const plan::PlanOptions& options) {
+namespace {
+
+std::variant<Fit, NoFit> fit_beside(int64_t booked, const plan::StepForms& forms, const Budget& budget,
+                                    const plan::PlanOptions& options) {
   Fit fit;
-  fit.margin_bytes = margin_for(budget.bytes);
-  fit.overhead_bytes = trimmed_overhead();
-  int64_t assumed = fit.overhead_bytes;
+  const int64_t margin = margin_for(budget.bytes);
   for (int i = 0; i < kTries; ++i) {
     plan::PlanOptions asked = options;
-    asked.budget_bytes = std::max<int64_t>(0, budget.bytes - assumed - fit.margin_bytes);
+    asked.budget_bytes = std::max<int64_t>(0, arena_within(budget.bytes, booked));
     auto planned = plan::plan_step(forms, asked);
-    if (auto* refusal = std::get_if<plan::Refusal>(&planned)) {
-      const auto ops = static_cast<int64_t>(forms.whole().ops.size());
-      return NoFit{assumed + (i == 0 ? kMiB + ops * kBoundBytes : 0), std::move(*refusal)};
-    }
+    if (auto* refusal = std::get_if<plan::Refusal>(&planned)) return NoFit{booked, std::move(*refusal)};
     fit.plan = std::move(std::get<plan::StepPlan>(planned));
     fit.arena_budget_bytes = asked.budget_bytes;
     fit.session.reset();
     fit.session = bind_plan(fit.plan, budget);
     fit.overhead_bytes = trimmed_overhead();
-    const int64_t above = fit.plan.arena_bytes + fit.overhead_bytes + fit.margin_bytes - budget.bytes;
-    if (above <= 0) return fit;
-    assumed = fit.overhead_bytes + above;  // planning again leaves a little more behind
+    fit.margin_bytes = std::min(margin, budget.bytes - fit.plan.arena_bytes - fit.overhead_bytes);
+    if (fit.margin_bytes >= margin - margin / kSpareOfMargin) return fit;
+    booked = fit.overhead_bytes + (margin - fit.margin_bytes);  // planning again leaves a little more behind
   }
   plan::Refusal refusal;
   refusal.smallest_bytes = fit.plan.arena_bytes;
   return NoFit{fit.overhead_bytes, std::move(refusal)};
+}
+
+}  // namespace
+
+std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
+                                  const plan::PlanOptions& options) {
+  return fit_beside(booked_overhead(forms, false), forms, budget, options);
 }
 
 std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
@@ -95,7 +116,7 @@ std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, cons
   });
   stash.wait(last);
   fit.session.reset();
-  auto fitted = fit_step(forms, budget, options);
+  auto fitted = fit_beside(booked_overhead(forms, true), forms, budget, options);
   if (auto* again = std::get_if<Fit>(&fitted)) {
     for_each_kept(*again->session, [&](int64_t slot, std::span<std::byte> bytes) {
       const auto size = static_cast<int64_t>(bytes.size());

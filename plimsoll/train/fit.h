@@ -1,6 +1,6 @@
 // From a step and a budget for the whole process to a session that stays within it. What is not the arena (code,
-// libraries, kernels, stacks) is measured once the kernels are bound; where that is more than was assumed, the step is
-// planned again for what is left.
+// libraries, kernels, stacks) is booked before the step is planned and measured once its kernels are bound; where that
+// is more than was booked, the step is planned again for what is left.
 #pragma once
 
 #include <memory>
@@ -21,15 +21,18 @@ struct Fit {
 };
 
 struct NoFit {
-  int64_t overhead_bytes = 0;  // with what binding the kernels would add, as far as their number tells it
+  int64_t overhead_bytes = 0;  // as it was booked
   plan::Refusal refusal;       // of the arena
 
-  // Of the whole process.
+  // Of the whole process, in whole pages: a page less is refused.
   int64_t smallest_budget_bytes() const;
 };
 
 // What is kept free of a budget.
 int64_t margin_for(int64_t budget_bytes);
+
+// What a budget leaves for the arena; may be negative.
+int64_t arena_within(int64_t budget_bytes, int64_t overhead_bytes);
 
 // A plan's programs bound to an arena of their own; they move out of the plan. ResourceExhausted when it is above the
 // budget.

@@ -34,7 +34,8 @@ Parts parts_of(run::Session& session, std::vector<int64_t> sizes, const program:
   return parts;
 }
 
-PartsTrainer::PartsTrainer(Parts parts, const TrainerOptions& options) : options_(options), parts_(std::move(parts)) {
+PartsTrainer::PartsTrainer(Parts parts, const TrainerOptions& options)
+    : options_(options), parts_(std::move(parts)), steps_(options.steps_before) {
   if (parts_.samples.empty()) throw ArgumentError("a program without samples cannot be taken in parts");
   int64_t first = 0;
   for (const int64_t size : parts_.sizes) {

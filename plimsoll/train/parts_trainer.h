@@ -52,7 +52,7 @@ class PartsTrainer {
   TrainerOptions options_;
   Parts parts_;
   std::vector<Part> order_;
-  int64_t steps_ = 0;
+  int64_t steps_;
 };
 
 }  // namespace plimsoll::train

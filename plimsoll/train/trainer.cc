@@ -29,7 +29,11 @@ std::vector<Value> seeds_of(const Program& program) {
 }
 
 Trainer::Trainer(run::Executor& executor, const TrainerOptions& options)
-    : executor_(executor), options_(options), loss_(loss_of(executor.program())), seeds_(seeds_of(executor.program())) {
+    : executor_(executor),
+      options_(options),
+      loss_(loss_of(executor.program())),
+      seeds_(seeds_of(executor.program())),
+      steps_(options.steps_before) {
   const Program& program = executor.program();
   if (!options_.data) options_.data = std::make_shared<SyntheticData>(options.seed, executor.threads());
   for (const Value input : program.inputs) {

@@ -15,6 +15,7 @@ struct TrainerOptions {
   double rate = 1e-3;               // of learning
   uint64_t seed = 1;                // of made-up data and of dropout
   std::shared_ptr<Data> data = {};  // nothing: made up
+  int64_t steps_before = 0;         // that the parameters have seen: training goes on from there
 };
 
 // The program's first output, which must be f32[]; ArgumentError otherwise.
@@ -39,7 +40,7 @@ class Trainer {
   TrainerOptions options_;
   program::Value loss_;
   std::vector<program::Value> seeds_;
-  int64_t steps_ = 0;
+  int64_t steps_;
 };
 
 }  // namespace plimsoll::train

@@ -1,5 +1,6 @@
 #include "plimsoll/plan/cost.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

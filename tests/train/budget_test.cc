@@ -1,4 +1,5 @@
 // `plimsoll train --budget`: what it refuses, and that the kernel agrees with what it keeps to.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -19,13 +20,17 @@ struct Outcome {
   std::string output;  // stdout and stderr together
 };
 
-Outcome train(const std::string& arguments) {
+Outcome outcome_of(const std::string& command) {
   Outcome outcome;
-  std::FILE* pipe = popen(fmt::format("{} train {} --no-measure 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");
+  std::FILE* pipe = popen(command.c_str(), "r");
   char buffer[4096];
   while (const size_t got = std::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, got);
   outcome.status = WEXITSTATUS(pclose(pipe));
   return outcome;
+}
+
+Outcome train(const std::string& arguments) {
+  return outcome_of(fmt::format("{} train {} --no-measure 2>&1", PLIMSOLL_BINARY, arguments));
 }
 
 nlohmann::json json_of(const std::string& text) {
@@ -141,7 +146,47 @@ TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
   EXPECT_NE(outcome.output.find("smallest budget:"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("batch_norm %bn1.batch_norm takes statistics over the whole batch"), std::string::npos)
       << outcome.output;
+  const Outcome helped = train("resnet18 --batch 32 --budget 320MiB --optimizer sgd --steps 1");
+  for (const char* way : {"fits with: ", "--batch ", "--precision bf16 (", "--allow batch-norm-parts ("}) {
+    EXPECT_NE(helped.output.find(way), std::string::npos) << way << "\n" << helped.output;
+  }
   EXPECT_EQ(train("mlp --budget 1MiB --steps 1").status, 1);
+}
+
+TEST(CliBudget, RunsAtTheSmallestBudgetAndNotAPageBelow) {
+  for (const std::string model : {"lenet --batch 30", "gpt2-nano --batch 4 --seq 32", "p14 --batch 4"}) {
+    const std::string refused = train(model + " --budget 1MiB --steps 1").output;
+    const size_t place = refused.find(" (", refused.find("smallest budget:")) + 2;
+    std::string digits = refused.substr(place, refused.find(" bytes", place) - place);
+    std::erase(digits, ',');
+    const int64_t smallest = std::stoll(digits);
+    const auto status_at = [&](int64_t budget) {
+      return train(fmt::format("{} --budget {} --steps 1", model, budget)).status;
+    };
+    EXPECT_EQ(status_at(smallest), 0) << model << " in " << smallest;
+    EXPECT_EQ(status_at(smallest - 4096), 1) << model << " in " << smallest - 4096;
+  }
+}
+
+TEST(CliBudget, PlansAgainWhenItsBudgetIsLoweredBetweenSteps) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the lower budget";
+  const std::string command = "lenet --batch 300 --optimizer momentum --threads 1 --steps 20 --json --budget 1GiB";
+  const std::string file = testing::TempDir() + "plimsoll_budget";
+  std::remove(file.c_str());
+  const std::string lower = fmt::format("sleep 0.2; echo 36MiB > {}", file);
+  const std::string run = fmt::format("({}) & TMPDIR={} {} train {} --no-measure --budget-file {} 2>&1", lower,
+                                      PLIMSOLL_SOURCE_DIR, PLIMSOLL_BINARY, command, file);
+  const Outcome lowered = outcome_of(run);
+  ASSERT_EQ(lowered.status, 0) << lowered.output;
+  const auto one = json_of(train(command).output);
+  const auto other = json_of(lowered.output);
+  EXPECT_EQ(other["budget_bytes"], 36 * kMiB);
+  EXPECT_GT(other["parts"].size(), one["parts"].size());
+  ASSERT_EQ(other["steps"].size(), 20u);
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_NEAR(other["steps"][i]["loss"].get<double>(), one["steps"][i]["loss"].get<double>(), 1e-4) << i;
+  }
+  std::remove(file.c_str());
 }
 
 TEST(CliBudget, TellsWhatMakesNoSense) {

@@ -1,6 +1,7 @@
 // A batch in parts against the batch as a whole: same data, same loss, same parameters after the steps.
 #include "plimsoll/plan/parts.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>

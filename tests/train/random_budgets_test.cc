@@ -13,7 +13,8 @@
 namespace plimsoll {
 namespace {
 
-constexpr int kBudgets = kSanitized ? 5 : 20;
+// Threads wait for each other a long time on a busy machine.
+size_t budgets_on(int threads) { return kSanitized ? 4 : threads == 1 ? 20 : 6; }
 
 class RandomBudgets : public testing::TestWithParam<Case> {
  protected:
@@ -58,7 +59,7 @@ TEST_P(RandomBudgets, GiveTheGradientsOfNone) {
   const int64_t most = plan::plan_memory(forms().whole()).placement.arena_bytes;
   std::mt19937 random(11);
   std::vector<int64_t> budgets = {smallest};
-  while (budgets.size() < kBudgets)
+  while (budgets.size() < budgets_on(GetParam().threads))
     budgets.push_back(smallest + static_cast<int64_t>(random() % (most - smallest + 1)));
   int cut = 0;
   for (const int64_t budget : budgets) {
