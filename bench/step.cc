@@ -26,6 +26,8 @@
 #include <optional>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/zoo/transformer.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
@@ -280,11 +282,17 @@ std::string cpu_model() {
 
 // Numbers around zero; the first of all classes.
 void fill(std::byte* at, const program::Type& type) {
-  if (type.dtype != DType::f32) return;
+  const bool half = kernels::is_half(type.dtype);
+  if (type.dtype != DType::f32 && !half) return;
   uint32_t state = 1;
   for (int64_t i = 0; i < type.shape.elements().constant(); ++i) {
     state = state * 1664525U + 1013904223U;
-    reinterpret_cast<float*>(at)[i] = (static_cast<float>(state >> 8) / 8388608.0F - 1) / 16;
+    const float number = (static_cast<float>(state >> 8) / 8388608.0F - 1) / 16;
+    if (half) {
+      kernels::narrow(type.dtype, &number, at + 2 * i, 1, 1);
+    } else {
+      reinterpret_cast<float*>(at)[i] = number;
+    }
   }
 }
 

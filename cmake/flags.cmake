@@ -10,9 +10,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # For code that need not be fast, tests and verbs: it compiles in half the time.
-set(PLIMSOLL_QUICK_BUILD $<IF:$<BOOL:${PLIMSOLL_SANITIZE}>,-O0,-O1>)
+set(PLIMSOLL_QUICK_BUILD -O1)
 
 if(PLIMSOLL_SANITIZE)
+  set(PLIMSOLL_QUICK_BUILD -O0)
   target_compile_options(plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE} -fno-sanitize-recover=all
                                                   -fno-omit-frame-pointer)
   target_link_options(plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE})

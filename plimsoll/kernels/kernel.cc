@@ -34,7 +34,8 @@ void Use::unsupported(std::string_view can) const {
 }
 
 void Use::require_f32(int i) const {
-  if (in(i).dtype != DType::f32) unsupported("this kernel computes in f32 only: ask for --precision f32");
+  if (in(i).dtype != DType::f32)
+    unsupported("this kernel computes in f32, f16 and bf16: ask for one of these as --precision");
 }
 
 Kernel plain(std::function<Task(const Memory&)> bind) { return {0, std::move(bind)}; }

@@ -31,13 +31,14 @@ inline constexpr int64_t kChannelBlock = 16;
 
 // An operand or a result as a kernel finds it: element (i, j, ..) lies i * strides[0] + j * strides[1] + .. elements
 // after the first. When it is `blocked`, a tensor [batch, channels, ..] lies as [batch, channels / kChannelBlock, ..,
-// kChannelBlock] in row-major order instead, and its strides say nothing. Only kernels whose definition names an
-// operand in its Blocking see such ones.
+// kChannelBlock] in row-major order instead, and its strides say nothing; when that is `channels_last`, as
+// [batch, .., channels]. Only kernels whose definition names an operand in its Blocking see such ones.
 struct Tensor {
   DType dtype = DType::f32;
   Shape shape;
   std::array<int64_t, Shape::kMaxRank> strides{};
   bool blocked = false;
+  bool channels_last = false;  // only where it is blocked
 
   int64_t elements() const { return shape.elements(); }
   int64_t bytes() const { return elements() * element_bytes(dtype); }
@@ -152,8 +153,13 @@ class KernelTable {
   void add(std::string_view op, KernelDef def);  // ArgumentError for an op that is not, or has one: a bug in a family
   const KernelDef* find(std::string_view op) const;
 
+  // Blocked tensors of bf16 have their channels last: what matrix units like. Kernels get f32 copies as all others.
+  void put_bf16_channels_last() { bf16_channels_last_ = true; }
+  bool bf16_channels_last() const { return bf16_channels_last_; }
+
  private:
   std::unordered_map<std::string, KernelDef> by_op_;
+  bool bf16_channels_last_ = false;
 };
 
 }  // namespace plimsoll::kernels

@@ -51,7 +51,8 @@ Use use_of(const Program& program, const Op& op, const program::Call& call, int 
 }
 
 // Says of the operands and results that may be blocked whether they are.
-void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking) {
+void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking,
+                  bool bf16_channels_last) {
   const auto mark = [&](std::vector<Tensor>& tensors, const std::vector<Value>& values,
                         const std::vector<int>& listed) {
     for (const int i : listed) {
@@ -60,6 +61,7 @@ void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, 
       Tensor& tensor = tensors[at];
       const bool works_so = lowered.blocked_ops[place] && tensor.shape.rank() > 1 && tensor.is_contiguous();
       tensor.blocked = works_so || lowered.blocked_values[static_cast<size_t>(values[at].index)];
+      tensor.channels_last = tensor.blocked && tensor.dtype == DType::bf16 && bf16_channels_last;
     }
   };
   mark(use.inputs, op.inputs, blocking.inputs);
@@ -148,7 +150,7 @@ Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t p
   const KernelDef& def = definition(table, use, lowered.device);
   use.spare_bytes = lowered.spare_bytes;
   use.least_scratch = lowered.least_scratch;
-  mark_blocked(use, lowered, place, op, def.blocking);
+  mark_blocked(use, lowered, place, op, def.blocking, table.bf16_channels_last());
   return prepare_in_any_precision(def, use);
 }
 

@@ -50,6 +50,18 @@ TEST(CliTrain, GivesTheSameLossesTwiceAndOthersForAnotherSeed) {
   EXPECT_NE(losses("--seed 7"), losses("--seed 8"));
 }
 
+TEST(CliTrain, TakesLowerPrecisions) {
+  const float wide = json_of("train lenet --batch 4 --steps 3")["steps"][2]["loss"];
+  for (const char* precision : {"bf16", "f16"}) {
+    const Json json = json_of(std::string("train lenet --batch 4 --steps 3 --precision ") + precision);
+    EXPECT_EQ(json["precision"], precision);
+    EXPECT_EQ(json["arena_bytes"], json["predicted_peak_bytes"]);
+    EXPECT_NEAR(json["steps"][2]["loss"], wide, 0.05F * wide);
+    EXPECT_EQ(json_of(std::string("run lenet --batch 2 --precision ") + precision)["outputs"][0]["type"],
+              std::string(precision) + "[2,10]");
+  }
+}
+
 TEST(CliTrain, PrintsPredictedAndMeasuredPeaks) {
   const Outcome outcome = plimsoll("train mlp --batch 3 --steps 2");
   ASSERT_EQ(outcome.status, 0) << outcome.output;

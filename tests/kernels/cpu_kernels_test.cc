@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "plimsoll/base/error.h"
@@ -260,6 +261,26 @@ TEST(CpuKernels, UpdateParameters) {
                     "%s = clip_scale(%n) {max_norm=0.5}\noutput %s\n"));
 }
 
+TEST(CpuKernels, ScaleTheLossAndSkipUpdatesThatAreNoNumber) {
+  const auto scaled = parse_program(
+      "input %n: f32[]\nstate %s: i64[2]\n%f = loss_scale(%s)\n%u = unscale(%f, %n)\n"
+      "%next = next_loss_scale(%s, %n) @update\noutput %u\n");
+  auto values = random_values(scaled, {});
+  for (const double norm : {2.0, static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    for (const int64_t steps : {0, 7, 1999}) {
+      values["n"].reals = {norm};
+      values["s"].ints = {-3, steps};
+      expect_agreement(scaled, values, 0);
+    }
+  }
+  const auto update = parse_program(
+      "input %g: f32[17]\ninput %r: f32[]\ninput %c: f32[]\nparameter %w: f32[17]\nstate %m: f32[17]\n"
+      "state %q: f32[17]\nstate %t: i64[]\n%n, %m2, %q2 = adam(%w, %g, %m, %q, %t, %r, %c) @update\n");
+  values = random_values(update, {});
+  values["c"].reals = {NAN};
+  expect_agreement(update, values, 0);
+}
+
 TEST(CpuKernels, SayWhichIndexIsOutOfRange) {
   const auto program = parse_program("input %w: f32[11,3]\ninput %i: i64[5]\n%y = embedding(%w, %i)\noutput %y\n");
   auto values = random_values(program, {});
@@ -295,7 +316,7 @@ TEST(CpuKernels, RefuseWhatTheyCannotDoAndSayWhat) {
     return "";
   };
   EXPECT_EQ(refusal("input %x: f64[3]\n%y = exp(%x)\noutput %y\n"),
-            "exp %y: x is f64[3]; this kernel computes in f32 only: ask for --precision f32");
+            "exp %y: x is f64[3]; this kernel computes in f32, f16 and bf16: ask for one of these as --precision");
   EXPECT_THROW(kernels::kernels_of("cuda"), UnsupportedError);
   EXPECT_THROW(kernels::kernels_of("abacus"), ArgumentError);
   EXPECT_THROW(kernels::thread_count({.threads = -1}), ArgumentError);

@@ -42,7 +42,7 @@ void start(run::Executor& executor, const models::Step& step) {
 // The losses of the first steps.
 std::vector<float> losses(std::string_view model, DType precision, int steps) {
   const models::Step step = small_step(models::find_model(model), precision);
-  run::Session session(step.program, {}, machine_budget());
+  run::Session session(step.program, {.threads = 1}, machine_budget());
   start(session.executor(), step);
   train::Trainer trainer(session.executor(), {});
   std::vector<float> all;
@@ -69,18 +69,37 @@ TEST_P(ZooPrecision, TrainsAndInfersInWhatWasPredicted) {
   }
 }
 
-// Of the first losses, which are large, to a few percent.
+// To a few percent of the first loss. f16 is late by the steps that it skips while its scale comes down.
 TEST(Precision, TrainingGoesAsInF32) {
-  for (const char* model : {"gpt2", "resnet18", "p14"}) {
+  for (const char* model : {"gpt2-nano", "resnet18"}) {
     const std::vector<float> wide = losses(model, DType::f32, 30);
-    for (const DType precision : {DType::bf16, DType::f16}) {
-      const std::vector<float> half = losses(model, precision, 30);
-      for (size_t i = 0; i < wide.size(); ++i) {
-        EXPECT_NEAR(half[i], wide[i], 0.04 * static_cast<double>(wide[0])) << model << " step " << i;
-      }
-      EXPECT_LT(half.back(), half.front());
-    }
+    const std::vector<float> bf16 = losses(model, DType::bf16, 30);
+    for (size_t i = 0; i < wide.size(); ++i) EXPECT_NEAR(bf16[i], wide[i], 0.06F * wide[0]) << model << " step " << i;
+    const std::vector<float> f16 = losses(model, DType::f16, 30);
+    EXPECT_NEAR(f16[0], wide[0], 0.003F * wide[0]) << model;
+    EXPECT_NEAR(f16.back(), wide.back(), 0.1F * wide[0]) << model;
   }
+}
+
+// At first its scale is too large, so the step is skipped and the scale halved; the weights stay as they were.
+TEST(Precision, AStepWhoseGradientsOverflowIsSkipped) {
+  const models::Step step = small_step(models::find_model("mlp"), DType::f16);
+  run::Session session(step.program, {}, machine_budget());
+  run::Executor& executor = session.executor();
+  start(executor, step);
+  train::Trainer trainer(executor, {});
+  const program::Value scale = step.program.find("optimizer.loss_scale");
+  const auto weights = [&] { return run::read_floats(executor, step.program.parameters[0]); };
+  const std::vector<float> before = weights();
+  executor.data<int64_t>(scale)[0] = 20;  // 2^36: above all of f16
+  trainer.step();
+  EXPECT_EQ(weights(), before);
+  EXPECT_EQ(executor.data<int64_t>(scale)[0], 19);
+  executor.data<int64_t>(scale)[0] = -16;  // 1
+  trainer.step();
+  EXPECT_NE(weights(), before);
+  EXPECT_EQ(executor.data<int64_t>(scale)[0], -16);
+  EXPECT_EQ(executor.data<int64_t>(scale)[1], 1);
 }
 
 TEST(Precision, AllocatesNothingInAStep) {

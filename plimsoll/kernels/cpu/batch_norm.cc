@@ -12,14 +12,12 @@ using Lanes = std::array<float, kChannelBlock>;
 struct Norm : Channels {
   float eps;
   int threads;
-  Tensor image;
   int64_t scratch_bytes;  // room for two planes of each thread
 
   explicit Norm(const Use& use)
       : Channels(use.in(0)),
         eps(static_cast<float>(use.call.real("eps"))),
         threads(use.threads),
-        image(use.in(0)),
         scratch_bytes(room_bytes(use, 2)) {
     for (int i = 0; i < use.arity(); ++i) {
       if (!is_half(use.in(i).dtype)) use.require_f32(i);
@@ -43,21 +41,20 @@ struct Norm : Channels {
   }
 };
 
-// The planes of images as f32, as one thread reads and writes them.
+// The planes of a group of channels as f32, as one thread reads and writes them.
 struct PlanesOf {
   const Norm& c;  // NOLINT
   std::byte* scratch;
   int part;
+  int64_t group;
 
-  const float* read(const WideInput& x, int64_t at, int room = 0) const {
-    return x.line(at, c.plane_size(), c.room(scratch, 2, part, room));
+  const float* read(const WideInput& x, int64_t n, int room = 0) const {
+    return c.read(x, n, group, c.room(scratch, 2, part, room));
   }
   // Calls f(where the plane is to be made), which may lie where a plane was read that had the first room.
   template <class F>
-  void write(const WideOutput& y, int64_t at, const F& f) const {
-    float* plane = y.line(at, c.room(scratch, 2, part, 0));
-    f(plane);
-    y.keep(at, c.plane_size(), plane);
+  void write(const WideOutput& y, int64_t n, const F& f) const {
+    c.write(y, n, group, c.room(scratch, 2, part, 0), f);
   }
 };
 
@@ -136,13 +133,13 @@ Kernel forward(const Use& use) {
         return [=, x = c.input(m, 0), weight = m.in<float>(1), bias = m.in<float>(2), y = c.output(m),
                 scratch = m.scratch, means = made_or_null(1), rstds = made_or_null(2), variances = made_or_null(3)] {
           c.for_each([=](int part, int64_t group) {
-            const PlanesOf planes{c, scratch, part};
+            const PlanesOf planes{c, scratch, part, group};
             LaneSums sums{};
-            for (int64_t n = 0; n < c.batch; ++n) c.add_plane(sums, planes.read(x, c.at(n, group)));
+            for (int64_t n = 0; n < c.batch; ++n) c.add_plane(sums, planes.read(x, n));
             const Lanes mean = c.each_lane(
                 group, [&](int64_t, int64_t lane) { return static_cast<float>(sum_of(sums, lane) / c.count()); });
             LaneSums squares{};
-            for (int64_t n = 0; n < c.batch; ++n) plane_squares(squares, c, planes.read(x, c.at(n, group)), mean);
+            for (int64_t n = 0; n < c.batch; ++n) plane_squares(squares, c, planes.read(x, n), mean);
             const Lanes scale = c.each_lane(group, [&](int64_t channel, int64_t lane) {
               const auto variance = static_cast<float>(sum_of(squares, lane) / c.count());
               const float rstd = 1 / std::sqrt(variance + c.eps);
@@ -153,9 +150,8 @@ Kernel forward(const Use& use) {
             });
             const Lanes shift = c.each_lane(group, [&](int64_t channel, int64_t) { return or_else(bias, channel, 0); });
             for (int64_t n = 0; n < c.batch; ++n) {
-              const int64_t at = c.at(n, group);
-              const float* from = planes.read(x, at);
-              planes.write(y, at, [&](float* to) { plane_affine(c, to, from, mean, scale, shift); });
+              const float* from = planes.read(x, n);
+              planes.write(y, n, [&](float* to) { plane_affine(c, to, from, mean, scale, shift); });
             }
           });
         };
@@ -170,15 +166,14 @@ Kernel backward(const Use& use) {
                     weight = m.in<float>(4), dx = c.output(m, made[0]), scratch = m.scratch, dweight = made_or_null(1),
                     dbias = made_or_null(2)] {
               c.for_each([=](int part, int64_t group) {
-                const PlanesOf planes{c, scratch, part};
+                const PlanesOf planes{c, scratch, part, group};
                 const Lanes mean = c.each_lane(group, [&](int64_t channel, int64_t) { return means[channel]; });
                 LaneSums sums{};
                 LaneSums products{};
                 for (int64_t n = 0; n < c.batch; ++n) {
-                  const int64_t at = c.at(n, group);
-                  const float* slopes = planes.read(dy, at);
+                  const float* slopes = planes.read(dy, n);
                   c.add_plane(sums, slopes);
-                  plane_products(products, c, slopes, planes.read(x, at, 1), mean);
+                  plane_products(products, c, slopes, planes.read(x, n, 1), mean);
                 }
                 const auto number = [&](const auto& f) {
                   return c.each_lane(
@@ -203,10 +198,9 @@ Kernel backward(const Use& use) {
                 const Lanes scale =
                     number([&](int64_t channel, int64_t) { return rstds[channel] * or_else(weight, channel, 1); });
                 for (int64_t n = 0; n < c.batch; ++n) {
-                  const int64_t at = c.at(n, group);
-                  const float* slopes = planes.read(dy, at);
-                  const float* values = planes.read(x, at, 1);
-                  planes.write(dx, at,
+                  const float* slopes = planes.read(dy, n);
+                  const float* values = planes.read(x, n, 1);
+                  planes.write(dx, n,
                                [&](float* to) { plane_gradient(c, to, slopes, values, scale, level, mean, slope); });
                 }
               });
@@ -243,15 +237,14 @@ Kernel inference(const Use& use) {
             return [=, x = c.input(m, 0), mean = m.in<float>(1), variance = m.in<float>(2), weight = m.in<float>(3),
                     bias = m.in<float>(4), y = c.output(m), scratch = m.scratch] {
               c.for_each([=](int part, int64_t group) {
-                const PlanesOf planes{c, scratch, part};
+                const PlanesOf planes{c, scratch, part, group};
                 const Lanes scale = inference_scale(c, group, weight, variance);
                 const Lanes centre = c.each_lane(group, [&](int64_t channel, int64_t) { return mean[channel]; });
                 const Lanes shift =
                     c.each_lane(group, [&](int64_t channel, int64_t) { return or_else(bias, channel, 0); });
                 for (int64_t n = 0; n < c.batch; ++n) {
-                  const int64_t at = c.at(n, group);
-                  const float* from = planes.read(x, at);
-                  planes.write(y, at, [&](float* to) { plane_affine(c, to, from, centre, scale, shift); });
+                  const float* from = planes.read(x, n);
+                  planes.write(y, n, [&](float* to) { plane_affine(c, to, from, centre, scale, shift); });
                 }
               });
             };
@@ -264,12 +257,11 @@ Kernel inference_backward(const Use& use) {
             return [=, dy = c.input(m, 0), variance = m.in<float>(1), weight = m.in<float>(2), dx = c.output(m),
                     scratch = m.scratch] {
               c.for_each([=](int part, int64_t group) {
-                const PlanesOf planes{c, scratch, part};
+                const PlanesOf planes{c, scratch, part, group};
                 const Lanes scale = inference_scale(c, group, weight, variance);
                 for (int64_t n = 0; n < c.batch; ++n) {
-                  const int64_t at = c.at(n, group);
-                  const float* from = planes.read(dy, at);
-                  planes.write(dx, at, [&](float* to) { plane_affine(c, to, from, {}, scale, {}); });
+                  const float* from = planes.read(dy, n);
+                  planes.write(dx, n, [&](float* to) { plane_affine(c, to, from, {}, scale, {}); });
                 }
               });
             };
@@ -283,15 +275,14 @@ Kernel inference_backward_affine(const Use& use) {
                     scratch = m.scratch, dweight = made[0] ? m.out<float>(0) : nullptr,
                     dbias = made[1] ? m.out<float>(1) : nullptr] {
               c.for_each([=](int part, int64_t group) {
-                const PlanesOf planes{c, scratch, part};
+                const PlanesOf planes{c, scratch, part, group};
                 const Lanes centre = c.each_lane(group, [&](int64_t channel, int64_t) { return mean[channel]; });
                 LaneSums sums{};
                 LaneSums products{};
                 for (int64_t n = 0; n < c.batch; ++n) {
-                  const int64_t at = c.at(n, group);
-                  const float* slopes = planes.read(dy, at);
+                  const float* slopes = planes.read(dy, n);
                   c.add_plane(sums, slopes);
-                  plane_products(products, c, slopes, planes.read(x, at, 1), centre);
+                  plane_products(products, c, slopes, planes.read(x, n, 1), centre);
                 }
                 for (int64_t lane = 0; lane < c.lanes; ++lane) {
                   const int64_t channel = group * c.lanes + lane;

@@ -242,7 +242,6 @@ Kernel conv_transpose(const Use& use) {
 Kernel channel_sum(const Use& use) {
   if (!is_half(use.in(0).dtype)) use.require_f32(0);
   const Channels channels(use.in(0));
-  const int64_t size = channels.plane_size();
   return {channels.room_bytes(use, 1),
           [=, tensors = std::pair(use.in(0), use.out()), threads = use.threads](const Memory& m) -> Task {
             return [=, x = WideInput(tensors.first, m.inputs[0]), y = WideOutput(tensors.second, m.outputs[0]),
@@ -251,7 +250,7 @@ Kernel channel_sum(const Use& use) {
                 LaneSums sums{};
                 float* room = channels.room(scratch, 1, part, 0);
                 for (int64_t n = 0; n < channels.batch; ++n) {
-                  channels.add_plane(sums, x.line(channels.at(n, group), size, room));
+                  channels.add_plane(sums, channels.read(x, n, group, room));
                 }
                 const int64_t first = group * channels.lanes;
                 std::array<float, kChannelBlock> narrow;
@@ -292,6 +291,7 @@ Cut by_samples_of_both(const Use& use) {
 void register_conv_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   const bool gains = dnnl_prefers_blocks();
+  if (dnnl_has_matrix_units()) table.put_bf16_channels_last();
   const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = gains};
   table.add("conv", {conv, contiguous_only, of_images, by_samples, computes_forward});
   table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, dnnl_computes});

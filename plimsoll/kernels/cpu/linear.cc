@@ -1,4 +1,6 @@
 // y = x w' + bias over rows: products of matrices, by oneDNN.
+#include <algorithm>
+
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/product.h"
@@ -14,7 +16,90 @@ Tensor rows_of(const Tensor& tensor) {
   return contiguous(tensor.dtype, {columns == 0 ? 0 : tensor.elements() / columns, columns});
 }
 
+// ---- a part of the outputs at a time ----
+
+// In f16 and bf16, where the weights are more than all that goes through them: then only parts of them are widened.
+bool has_heavy_weights(const Use& use) {
+  const int64_t through = std::max(use.in(0).elements(), use.out().elements());
+  return through > 0 && is_half(use.in(1).dtype) && use.in(1).elements() > 2 * through;
+}
+
+constexpr int64_t kPart = 1 << 18;  // weights
+
+struct Outputs {
+  int64_t rows, ins, all;
+  int64_t size;  // of all parts but the last
+
+  explicit Outputs(const Use& use)
+      : rows(rows_of(use.out()).shape[0]),
+        ins(use.in(1).shape[1]),
+        all(use.in(1).shape[0]),
+        size(std::clamp<int64_t>(align_up(kPart / ins, kAlignment), 1, all)) {}
+
+  int64_t size_of(int64_t first) const { return std::min(size, all - first); }
+  int64_t x_bytes() const { return align_up(rows * ins * 4, kAlignment); }
+  int64_t w_bytes() const { return align_up(size * ins * 4, kAlignment); }
+  int64_t bias_bytes() const { return align_up(size * 4, kAlignment); }
+  int64_t y_bytes() const { return align_up(rows * size * 4, kAlignment); }
+  int64_t bytes() const { return x_bytes() + w_bytes() + bias_bytes() + y_bytes(); }
+};
+
+Kernel part_of_outputs(Use use, const Outputs& outputs, int64_t size) {
+  const Tensor bias = contiguous(DType::f32, {size});
+  use.inputs = {contiguous(DType::f32, {outputs.rows, outputs.ins}), contiguous(DType::f32, {size, outputs.ins})};
+  const bool biased = use.call.arity() > 2;
+  if (biased) use.inputs.push_back(bias);
+  use.outputs = {contiguous(DType::f32, {outputs.rows, size})};
+  return product_kernel({.a = use.in(0), .b = transposed(use.in(1)), .y = use.out(), .bias = biased ? &bias : nullptr},
+                        use);
+}
+
+struct PartMemory {
+  float* x;
+  float* w;
+  float* bias;
+  float* y;
+  Memory memory;
+
+  PartMemory(const Memory& m, const Outputs& outputs)
+      : x(m.scratch_at<float>(0)),
+        w(m.scratch_at<float>(outputs.x_bytes())),
+        bias(m.scratch_at<float>(outputs.x_bytes() + outputs.w_bytes())),
+        y(m.scratch_at<float>(outputs.x_bytes() + outputs.w_bytes() + outputs.bias_bytes())) {
+    for (float* data : {x, w, bias}) memory.inputs.push_back(reinterpret_cast<std::byte*>(data));
+    memory.outputs = {reinterpret_cast<std::byte*>(y)};
+    memory.scratch = m.scratch + outputs.bytes();
+  }
+};
+
+Kernel forward_by_outputs(const Use& use) {
+  const Outputs o(use);
+  const int64_t last_size = o.size_of((o.all - 1) / o.size * o.size);
+  const Kernel full = part_of_outputs(use, o, o.size);
+  const Kernel last = part_of_outputs(use, o, last_size);
+  const int64_t bytes = o.bytes() + std::max(full.scratch_bytes, last.scratch_bytes);
+  return {bytes, [=, x_given = use.in(0), dtype = use.in(1).dtype, threads = use.threads](const Memory& m) -> Task {
+            const PartMemory part(m, o);
+            return [=, multiply = full.bind(part.memory), multiply_last = last.bind(part.memory), x = m.inputs[0],
+                    w = m.inputs[1], bias = m.inputs.size() > 2 ? m.inputs[2] : nullptr, y = m.outputs[0]] {
+              widen(x_given, x, part.x, threads);
+              for (int64_t first = 0; first < o.all; first += o.size) {
+                const int64_t size = o.size_of(first);
+                widen(contiguous(dtype, {size, o.ins}), w + first * o.ins * 2, part.w, threads);
+                if (bias != nullptr) widen(contiguous(dtype, {size}), bias + first * 2, part.bias, 1);
+                (size == o.size ? multiply : multiply_last)();
+                for (int64_t row = 0; row < o.rows; ++row) {
+                  narrow(dtype, part.y + row * size, y + (row * o.all + first) * 2, size, 1);
+                }
+              }
+            };
+          }};
+}
+
+// ---- all at once ----
+
 Kernel forward(const Use& use) {
+  if (has_heavy_weights(use) && !dnnl_computes(use)) return forward_by_outputs(use);
   const Tensor bias = use.arity() > 2 ? use.in(2) : Tensor{};
   return product_kernel({.a = rows_of(use.in(0)),
                          .b = transposed(use.in(1)),
@@ -49,13 +134,15 @@ Cut threaded_rows(const Use& use, std::vector<int> inputs, std::vector<int> outp
   return cut;
 }
 
+bool computes_forward(const Use& use) { return dnnl_computes(use) || has_heavy_weights(use); }
+
 Cut cut_input(const Use& use) { return threaded_rows(use, {0}, {0}, {}); }
 Cut cut_both(const Use& use) { return threaded_rows(use, {0, 1}, {}, {0, 1}); }
 
 }  // namespace
 
 void register_linear_cpu(KernelTable& table) {
-  table.add("linear", {forward, contiguous_only, {}, cut_input, dnnl_computes});
+  table.add("linear", {forward, contiguous_only, {}, cut_input, computes_forward});
   table.add("linear_backward_input", {backward_input, contiguous_only, {}, cut_input, dnnl_computes});
   table.add("linear_backward_weights", {backward_weights, contiguous_only, {}, cut_both, dnnl_computes});
 }

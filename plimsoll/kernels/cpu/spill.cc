@@ -2,6 +2,7 @@
 #include "plimsoll/kernels/spill.h"
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/device.h"
 
 namespace plimsoll::kernels {
@@ -25,12 +26,13 @@ Spot find_spot(int64_t at, int64_t room) {
 // `make(spot, memory, bytes)` gives the task.
 template <class Make>
 KernelDef copy_kernel(Make make) {
-  return {[make](const Use& use) {
+  const auto prepare = [make](const Use& use) {
     const int64_t at = use.call.integer("at");
     const int64_t room = use.call.integer("room");
     return plain(
         [=, bytes = use.in(0).bytes()](const Memory& memory) { return make(find_spot(at, room), memory, bytes); });
-  }};
+  };
+  return {prepare, contiguous_only, {}, nullptr, any_dtype};
 }
 
 Task start_spill(const Spot& spot, const Memory& memory, int64_t bytes) {

@@ -99,6 +99,16 @@ void narrow(uint16_t* y, const float* x, int64_t count) {
   for (int64_t lane = 0; i + lane < count; ++lane) y[i + lane] = halves[lane];
 }
 
+template <Floats (*From)(const Halves&)>
+void widen_lanes(float* y, const uint16_t* x, int64_t step, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) store(y + i * kLanes, From(load<Halves>(x + i * step)));
+}
+
+template <Halves (*To)(const Floats&)>
+void narrow_lanes(uint16_t* y, int64_t step, const float* x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) store(y + i * step, To(load<Floats>(x + i * kLanes)));
+}
+
 // ---- products ----
 
 // R rows by V vectors of c, kept in registers over the whole inner dimension.
@@ -397,8 +407,8 @@ void average_pool_backward(const PoolPlane& p, const float* dy, float* dx) {
 }  // namespace
 
 const Functions kFunctions = {
-    .bf16 = {widen<from_bf16>, narrow<to_bf16>},
-    .f16 = {widen<from_f16>, narrow<to_f16>},
+    .bf16 = {widen<from_bf16>, narrow<to_bf16>, widen_lanes<from_bf16>, narrow_lanes<to_bf16>},
+    .f16 = {widen<from_f16>, narrow<to_f16>, widen_lanes<from_f16>, narrow_lanes<to_f16>},
     .multiply = multiply,
     .relu = relu,
     .keep = keep,

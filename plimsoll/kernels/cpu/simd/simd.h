@@ -56,6 +56,9 @@ struct MaxPool {
 struct HalfLines {
   void (*widen)(float* y, const uint16_t* x, int64_t count);
   void (*narrow)(uint16_t* y, const float* x, int64_t count);
+  // kLanes of them at each of `count` places: `step` apart, and beside each other in f32.
+  void (*widen_lanes)(float* y, const uint16_t* x, int64_t step, int64_t count);
+  void (*narrow_lanes)(uint16_t* y, int64_t step, const float* x, int64_t count);
 };
 
 struct Functions {

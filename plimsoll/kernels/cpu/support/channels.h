@@ -58,12 +58,16 @@ struct Channels {
   int64_t batch, channels;
   int64_t positions;  // in a plane
   int64_t lanes;
+  bool channels_last;
+  Tensor image;
 
   explicit Channels(const Tensor& tensor)
       : batch(tensor.shape[0]),
         channels(tensor.shape[1]),
         positions(Shape(tensor.shape.dims().subspan(2)).elements()),
-        lanes(tensor.blocked ? kChannelBlock : 1) {}
+        lanes(tensor.blocked ? kChannelBlock : 1),
+        channels_last(tensor.channels_last),
+        image(tensor) {}
 
   int64_t groups() const { return channels / lanes; }
   int64_t plane_size() const { return positions * lanes; }
@@ -83,6 +87,24 @@ struct Channels {
     parallel(threads, batch * groups(), kGrain / (plane_size() + 1) + 1, [&](int, int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) f(plane, plane % groups() * lanes);
     });
+  }
+
+  // A plane as f32: where it lies, or in `room`.
+  const float* read(const WideInput& x, int64_t n, int64_t group, float* room) const {
+    if (!channels_last) return x.line(at(n, group), plane_size(), room);
+    widen_planes(image, x.data, n * channels + group * lanes, lanes, room, 1);
+    return room;
+  }
+  // Calls f(where the plane is to be made).
+  template <class F>
+  void write(const WideOutput& y, int64_t n, int64_t group, float* room, const F& f) const {
+    float* plane = y.line(at(n, group), room);
+    f(plane);
+    if (channels_last) {
+      narrow_planes(image, plane, y.data, n * channels + group * lanes, lanes, 1);
+    } else {
+      y.keep(at(n, group), plane_size(), plane);
+    }
   }
 
   // Scratch that has place for `planes` planes of f32 for each thread, when some tensors are f16 or bf16.

@@ -59,6 +59,8 @@ dnnl::primitive_attr dnnl_attributes() {
 
 bool dnnl_prefers_blocks() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
 
+bool dnnl_has_matrix_units() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_amx; }
+
 bool dnnl_computes(const Use& use) {
   static const bool multiplies = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
   const auto computed = [](const Tensor& tensor) { return tensor.dtype == DType::bf16 && tensor.elements() > 0; };
@@ -75,8 +77,9 @@ memory::desc desc_of(const Tensor& tensor) {
   const auto rank = tensor.shape.rank();
   if (tensor.blocked) {
     using Tag = memory::format_tag;
-    const Tag tag = rank == 3 ? Tag::nCw16c : rank == 4 ? Tag::nChw16c : Tag::nCdhw16c;
-    return {dims_of(tensor.shape), type_of(tensor.dtype), tag};
+    constexpr Tag kInBlocks[] = {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c};
+    constexpr Tag kLast[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
+    return {dims_of(tensor.shape), type_of(tensor.dtype), (tensor.channels_last ? kLast : kInBlocks)[rank - 3]};
   }
   return {dims_of(tensor.shape), type_of(tensor.dtype),
           memory::dims(tensor.strides.begin(), tensor.strides.begin() + rank)};

@@ -17,6 +17,9 @@ dnnl::primitive_attr dnnl_attributes();
 // Whether oneDNN convolves in blocks of kChannelBlock channels on this machine.
 bool dnnl_prefers_blocks();
 
+// Whether it has matrix units for bf16, which like channels last.
+bool dnnl_has_matrix_units();
+
 // For KernelDef::native: that all numbers are bf16, and this machine multiplies such. (oneDNN does without, too, but
 // slower than f32.)
 bool dnnl_computes(const Use& use);

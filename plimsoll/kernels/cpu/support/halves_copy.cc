@@ -11,6 +11,20 @@ void widen_row(const simd::HalfLines& lines, const uint16_t* from, int64_t step,
   for (int64_t i = 0; i < count; ++i) lines.widen(to + i, from + i * step, 1);
 }
 
+// Calls f(where the block begins, from one place to the next, its number among the blocks, places), in parallel.
+template <class F>
+void for_each_block(const Tensor& tensor, int64_t first, int64_t count, int threads, const F& f) {
+  const int64_t channels = tensor.shape[1];
+  const int64_t positions = tensor.elements() / (tensor.shape[0] * channels);
+  const int64_t grain = kGrain / (positions * kChannelBlock) + 1;
+  parallel(threads, count / kChannelBlock, grain, [&](int, int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t plane = first + block * kChannelBlock;
+      f(plane / channels * channels * positions + plane % channels, channels, block, positions);
+    }
+  });
+}
+
 }  // namespace
 
 const simd::HalfLines& half_lines(DType dtype) {
@@ -38,6 +52,20 @@ void narrow(DType dtype, const float* from, std::byte* to, int64_t count, int th
   auto* halves = reinterpret_cast<uint16_t*>(to);
   parallel(threads, count, kGrain,
            [&](int, int64_t begin, int64_t end) { lines.narrow(halves + begin, from + begin, end - begin); });
+}
+
+void widen_planes(const Tensor& tensor, const std::byte* from, int64_t first, int64_t count, float* to, int threads) {
+  const auto* halves = reinterpret_cast<const uint16_t*>(from);
+  for_each_block(tensor, first, count, threads, [&](int64_t at, int64_t step, int64_t block, int64_t positions) {
+    half_lines(tensor.dtype).widen_lanes(to + block * positions * kChannelBlock, halves + at, step, positions);
+  });
+}
+
+void narrow_planes(const Tensor& tensor, const float* from, std::byte* to, int64_t first, int64_t count, int threads) {
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  for_each_block(tensor, first, count, threads, [&](int64_t at, int64_t step, int64_t block, int64_t positions) {
+    half_lines(tensor.dtype).narrow_lanes(halves + at, step, from + block * positions * kChannelBlock, positions);
+  });
 }
 
 }  // namespace plimsoll::kernels

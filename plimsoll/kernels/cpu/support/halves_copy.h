@@ -13,6 +13,11 @@ void widen(const Tensor& tensor, const std::byte* from, float* to, int threads);
 
 void narrow(DType dtype, const float* from, std::byte* to, int64_t count, int threads);
 
+// Planes [first, first + count) of a tensor with its channels last, in blocks of channels. Both are multiples of
+// kChannelBlock; planes are numbered over the batch and its channels.
+void widen_planes(const Tensor& tensor, const std::byte* from, int64_t first, int64_t count, float* to, int threads);
+void narrow_planes(const Tensor& tensor, const float* from, std::byte* to, int64_t first, int64_t count, int threads);
+
 // For kernels that read and write f16 and bf16 a line at a time, as f32: what is f32 is read and written where it lies,
 // the others in `room`, which has place for a line.
 struct WideInput {

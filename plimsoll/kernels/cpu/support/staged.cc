@@ -18,7 +18,10 @@ using Rule = Cut::Rule;
 // Elements of the largest operand of a piece: some fit the second cache; enough for all threads; for a library.
 constexpr int64_t kSmallPiece = 1 << 14;
 constexpr int64_t kSharedPiece = 1 << 18;
-constexpr int64_t kLargePiece = 1 << 20;
+constexpr int64_t kLargePiece = 1 << 18;
+
+// Where copies of whole operands are more than this share of what is spare, the kernel is sparing with its own scratch.
+constexpr int64_t kSparing = 4;
 
 bool contains(const std::vector<int>& list, size_t place) {
   return std::find(list.begin(), list.end(), static_cast<int>(place)) != list.end();
@@ -58,7 +61,8 @@ Pieces choose_pieces(const Use& use, const Cut& cut) {
   const bool apart = !cut.threaded && cut.sums.empty() && elements >= 2 * kGrain && cut.count >= use.threads;
   const int64_t large = std::max(cut.threaded ? kLargePiece : kSharedPiece, most_elements(use, cut, false));
   const int64_t least = apart ? use.threads : 1;
-  const int64_t wanted = std::clamp(elements / (apart ? kSmallPiece : large), least, std::max(least, cut.count));
+  const int64_t most = apart ? kSmallPiece : large;
+  const int64_t wanted = std::clamp((elements + most - 1) / most, least, std::max(least, cut.count));
   const int64_t size = align_up((cut.count + wanted - 1) / wanted, granule(cut.rule));
   Pieces pieces{cut.count, std::min(size, cut.count), 1, use.threads};
   if (apart && pieces.number() > 1) std::swap(pieces.parts, pieces.threads);
@@ -93,6 +97,16 @@ Tensor in_scratch(const Tensor& tensor) {
   return copy;
 }
 
+// Planes of the whole that lie in no one piece, because its channels are last.
+struct PlaneRange {
+  int64_t first, count;
+};
+
+PlaneRange planes_of(const Tensor& whole, const Cut& cut, int64_t first, int64_t size) {
+  const int64_t planes = cut.rule == Rule::planes ? 1 : whole.shape[1];
+  return {first * planes, size * planes};
+}
+
 // ---- an operand or a result in scratch ----
 
 struct Stage {
@@ -109,12 +123,19 @@ struct Stage {
 };
 
 void load(const Tensor& tensor, const std::byte* from, std::byte* to, int threads) {
+  if (tensor.channels_last) {
+    return widen_planes(tensor, from, 0, tensor.shape[0] * tensor.shape[1], reinterpret_cast<float*>(to), threads);
+  }
   if (is_half(tensor.dtype)) return widen(tensor, from, reinterpret_cast<float*>(to), threads);
   if (!tensor.blocked && !tensor.is_contiguous()) return copy_to_contiguous(tensor, from, to);
   std::memcpy(to, from, static_cast<size_t>(tensor.bytes()));
 }
 
 void store(const Tensor& tensor, const std::byte* from, std::byte* to, int threads) {
+  if (tensor.channels_last) {
+    return narrow_planes(tensor, reinterpret_cast<const float*>(from), to, 0, tensor.shape[0] * tensor.shape[1],
+                         threads);
+  }
   if (is_half(tensor.dtype)) {
     narrow(tensor.dtype, reinterpret_cast<const float*>(from), to, tensor.elements(), threads);
   } else {
@@ -135,7 +156,8 @@ class Staged {
  public:
   Staged(const Use& use, const Cut& cut, const std::function<Kernel(Use)>& prepare)
       : cut_(cut), pieces_(choose_pieces(use, cut)) {
-    if (pieces_.number() == 1) cut_ = {};
+    // Element by element the order of the elements is kept, as that of bit masks, and so it is in one piece.
+    if (pieces_.number() == 1 && cut.rule != Rule::elements) cut_ = {};
     for (size_t i = 0; i < use.inputs.size(); ++i) inputs_.push_back(stage(use.inputs[i], contains(cut_.inputs, i)));
     for (size_t k = 0; k < use.outputs.size(); ++k) {
       outputs_.push_back(use.made[k] ? stage(use.outputs[k], contains(cut_.outputs, k)) : Stage{});
@@ -208,6 +230,7 @@ class Staged {
 
   Use use_of_piece(Use use, bool last) const {
     use.threads = pieces_.threads;
+    use.least_scratch = use.least_scratch || kSparing * shared_bytes_ > use.spare_bytes;
     const auto give = [&](const Stage& stage, Tensor& tensor) {
       if (stage.cut || stage.copied) tensor = in_scratch(stage.of_piece(last));
     };
@@ -261,22 +284,34 @@ class Staged {
     }
   }
 
+  // The part of a tensor that piece has, between memory and the scratch of the thread.
+  void load_piece(const Stage& s, const std::byte* from, std::byte* to, int64_t piece) const {
+    if (s.whole.channels_last && cut_.rule != Rule::elements) {
+      const PlaneRange planes = planes_of(s.whole, cut_, piece * pieces_.size, pieces_.size_of(piece));
+      widen_planes(s.whole, from, planes.first, planes.count, reinterpret_cast<float*>(to), pieces_.threads);
+    } else {
+      load(s.of_piece(is_last(piece)), from + begin_of(s.whole, cut_, piece * pieces_.size), to, pieces_.threads);
+    }
+  }
+
+  void store_piece(const Stage& s, const std::byte* from, std::byte* to, int64_t piece) const {
+    if (s.whole.channels_last && cut_.rule != Rule::elements) {
+      const PlaneRange planes = planes_of(s.whole, cut_, piece * pieces_.size, pieces_.size_of(piece));
+      narrow_planes(s.whole, reinterpret_cast<const float*>(from), to, planes.first, planes.count, pieces_.threads);
+    } else {
+      store(s.of_piece(is_last(piece)), from, to + begin_of(s.whole, cut_, piece * pieces_.size), pieces_.threads);
+    }
+  }
+
   void run_piece(const Memory& m, int part, int64_t piece, const Task& task) const {
-    const int64_t first = piece * pieces_.size;
     std::byte* scratch = own(m, part);
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      const Stage& s = inputs_[i];
-      if (!s.cut) continue;
-      load(s.of_piece(is_last(piece)), m.inputs[i] + begin_of(s.whole, cut_, first), scratch + s.offset,
-           pieces_.threads);
+      if (inputs_[i].cut) load_piece(inputs_[i], m.inputs[i], scratch + inputs_[i].offset, piece);
     }
     task();
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const Stage& s = outputs_[k];
-      if (s.cut) {
-        store(s.of_piece(is_last(piece)), scratch + s.offset, m.outputs[k] + begin_of(s.whole, cut_, first),
-              pieces_.threads);
-      }
+      if (s.cut) store_piece(s, scratch + s.offset, m.outputs[k], piece);
       if (s.sum) add_sum(s, scratch + s.offset, s.copied ? m.scratch + s.shared : m.outputs[k], piece == 0);
     }
   }
@@ -303,7 +338,7 @@ class Staged {
 }  // namespace
 
 Kernel staged(const Use& use, const Cut& cut, const std::function<Kernel(Use)>& prepare) {
-  return Staged(use, cut, prepare).finish();
+  return Staged(use, cut.count == 0 ? Cut{} : cut, prepare).finish();
 }
 
 }  // namespace plimsoll::kernels

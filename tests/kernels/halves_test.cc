@@ -1,0 +1,157 @@
+// f16 and bf16 on operands so large that they are computed in pieces, and in blocks of channels: against the same
+// kernels in f32, which other tests hold against the reference.
+#include "plimsoll/kernels/cpu/support/halves.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/memory/limits.h"
+#include "plimsoll/program/text.h"
+#include "plimsoll/run/floats.h"
+#include "plimsoll/run/session.h"
+#include "tests/kernels/against_reference.h"
+
+namespace plimsoll {
+namespace {
+
+using program::Program;
+
+// "half" in the text stands for the dtype. Rounding may make another element the largest, so no gradients go through
+// that.
+Program in_precision(std::string text, const std::string& dtype) {
+  for (size_t at = text.find("half"); at != std::string::npos; at = text.find("half")) text.replace(at, 4, dtype);
+  return text.find("max_pool(%c)") == std::string::npos ? with_gradients(text) : program::parse_program(text);
+}
+
+std::vector<std::vector<float>> outputs_of(const Program& program, const program::Arrays<double>& values, int threads) {
+  run::Session session(program, {.threads = threads}, machine_budget());
+  load(session.executor(), values);
+  session.executor().step();
+  std::vector<std::vector<float>> outputs;
+  for (const program::Value output : program.outputs) outputs.push_back(run::read_floats(session.executor(), output));
+  return outputs;
+}
+
+void expect_near(const std::vector<float>& found, const std::vector<float>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  double scale = 1e-3;
+  for (const float e : expected) scale = std::max(scale, std::abs(static_cast<double>(e)));
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double off = std::abs(static_cast<double>(found[i]) - static_cast<double>(expected[i]));
+    if (!(off <= tolerance * scale)) FAIL() << found[i] << " at " << i << ", expected " << expected[i];
+  }
+}
+
+void expect_as_in_f32(const std::string& text, double least_tolerance = 0) {
+  for (const auto& [dtype, tolerance] : {std::pair("bf16", 0.016), std::pair("f16", 0.002)}) {
+    const Program half = in_precision(text, dtype);
+    program::Arrays<double> values = random_values(half, {});
+    const auto found = outputs_of(half, values, 2);
+    const Program wide = in_precision(text, "f32");
+    for (auto& [name, array] : values) array.dtype = wide[wide.find(name)].type.dtype;
+    const auto expected = outputs_of(wide, values, 2);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      SCOPED_TRACE(fmt::format("{}: output {} of\n{}", dtype, i, program::write_program(half)));
+      expect_near(found[i], expected[i], std::max(tolerance, least_tolerance));
+    }
+  }
+}
+
+TEST(Halves, GoByPieces) {
+  for (const char* text : {
+           "input %x: half[5,41,101]\n%y = gelu_tanh(%x)\noutput %y\n",
+           "input %x: half[5,41,101]\n%y = relu(%x)\noutput %y\n",
+           "input %x: half[64,33,31]\ninput %z: half[33,1]\n%y = mul(%x, %z)\noutput %y\n",
+           "input %x: half[40,60]\ninput %z: half[40,60]\n%t = transpose(%x) {axes=[1,0]}\n"
+           "%u = transpose(%z) {axes=[1,0]}\n%y = add(%t, %u)\noutput %y\n",
+           "input %x: half[0,5]\ninput %w: half[3,5]\ninput %b: half[3]\n%y = linear(%x, %w, %b)\noutput %y\n",
+           "input %x: half[0,3,9,9]\ninput %w: half[4,3,3,3]\n%y = conv(%x, %w)\noutput %y\n",
+           "input %x: half[300,1001]\n%y = softmax(%x)\noutput %y\n",
+           "input %x: half[30,1001]\n%y = softmax(%x) {axis=0}\noutput %y\n",
+           "input %x: half[160,3,1311]\ninput %w: f32[1311]\ninput %b: f32[1311]\n%y = layer_norm(%x, %w, %b)\n"
+           "output %y\n",
+           "input %x: half[33,17,19,21]\n%y = max_pool(%x) {kernel=[3], stride=[2], padding=[1]}\noutput %y\n",
+           "input %x: half[33,17,19,21]\n%y = avg_pool(%x) {kernel=[2], stride=[2]}\noutput %y\n",
+           "input %q: half[5,2,130,32]\ninput %k: half[5,2,130,32]\ninput %v: half[5,2,130,32]\n"
+           "%y = attention(%q, %k, %v) {causal=true}\noutput %y\n",
+           "input %x: half[300,1001]\ninput %t: i64[300]\n%y = cross_entropy(%x, %t) {reduction=sum}\noutput %y\n",
+           "input %x: half[3,40001]\ninput %s: i64[]\n%y = dropout(%x, %s) {rate=0.3, stream=7}\noutput %y\n",
+           "input %w: half[500,97]\ninput %i: i64[700]\n%y = embedding(%w, %i)\noutput %y\n",
+       }) {
+    expect_as_in_f32(text);
+  }
+}
+
+// Pieces of the batch, whose weights' gradients are added up.
+TEST(Halves, GoByPiecesThroughProducts) {
+  for (const char* text : {
+           "input %x: half[350,5,171]\ninput %w: half[257,171]\ninput %b: half[257]\n%y = linear(%x, %w, %b)\noutput "
+           "%y\n",
+           "input %x: half[2,3,171]\ninput %w: half[3100,171]\ninput %b: half[3100]\n%y = linear(%x, %w, %b)\noutput "
+           "%y\n",
+           "input %x: half[1,1000]\ninput %w: half[777,1000]\n%y = linear(%x, %w)\noutput %y\n",
+           "input %a: half[17,130,60]\ninput %b: half[17,60,150]\n%y = matmul(%a, %b)\noutput %y\n",
+           "input %x: half[5,16,48,50]\ninput %w: half[32,16,3,3]\ninput %b: half[32]\n%y = conv(%x, %w, %b) "
+           "{padding=[1]}\n"
+           "output %y\n",
+           "input %x: half[5,3,90,91]\ninput %w: half[16,3,3,3]\n%y = conv(%x, %w)\noutput %y\n",
+       }) {
+    expect_as_in_f32(text);
+  }
+}
+
+TEST(Halves, StayInBlocksOfChannels) {
+  expect_as_in_f32(
+      "input %x: half[3,16,24,24]\ninput %w1: half[32,16,3,3]\ninput %s: f32[32]\ninput %b: f32[32]\n"
+      "input %w2: half[48,32,3,3]\n%c = conv(%x, %w1) {padding=[1]}\n%n = batch_norm(%c, %s, %b)\n%r = relu(%n)\n"
+      "%p = avg_pool(%r) {kernel=[2], stride=[2]}\n%d = conv(%p, %w2) {padding=[1]}\n%g = avg_pool(%d) {kernel=[4]}\n"
+      "%y = sigmoid(%g)\noutput %y\n",
+      0.15);  // ReLU lets other elements through that are all but zero
+  expect_as_in_f32(
+      "input %x: half[3,16,24,24]\ninput %w: half[32,16,3,3]\ninput %v: half[16,32,3,3]\n%c = conv(%x, %w)\n"
+      "%p = max_pool(%c) {kernel=[2], stride=[2]}\n%d = conv(%p, %v) {padding=[1]}\noutput %d\n",
+      0.03);
+}
+
+TEST(Halves, HaveTheSameBitsTwice) {
+  const Program program = in_precision(
+      "input %x: half[350,5,171]\ninput %w: half[257,171]\ninput %b: half[257]\n%z = linear(%x, %w, %b)\n"
+      "%y = layer_norm(%z)\noutput %y\n",
+      "bf16");
+  const auto values = random_values(program, {});
+  EXPECT_EQ(outputs_of(program, values, 2), outputs_of(program, values, 2));
+}
+
+TEST(Halves, UpdateInPlace) {
+  expect_agreement(program::parse_program(
+      "input %g: bf16[40001]\ninput %r: f32[]\nparameter %w: bf16[40001]\nstate %v: bf16[40001]\n"
+      "%n, %m = momentum(%w, %g, %v, %r) {weight_decay=0.1} @update\n"));
+  expect_agreement(program::parse_program("input %x: f16[40001]\nstate %s: f16[40001]\n%y = accumulate(%s, %x)\n"));
+}
+
+// In vectors as one by one; the last ones of a line, too.
+TEST(Halves, AreRoundedInVectorsAlike) {
+  using namespace kernels;
+  std::vector<uint16_t> all(65536 - 3);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
+  const auto check = [&](DType dtype, float (*from)(uint16_t), uint16_t (*to)(float)) {
+    std::vector<float> wide(all.size());
+    half_lines(dtype).widen(wide.data(), all.data(), static_cast<int64_t>(all.size()));
+    for (size_t i = 0; i < all.size(); ++i) {
+      ASSERT_TRUE(std::isnan(wide[i]) ? std::isnan(from(all[i])) : wide[i] == from(all[i])) << i;
+      wide[i] += wide[i] * 0x1.3p-10F;
+    }
+    std::vector<uint16_t> narrow(all.size());
+    half_lines(dtype).narrow(narrow.data(), wide.data(), static_cast<int64_t>(all.size()));
+    for (size_t i = 0; i < all.size(); ++i) ASSERT_TRUE(std::isnan(wide[i]) || narrow[i] == to(wide[i])) << wide[i];
+  };
+  check(DType::bf16, from_bf16, to_bf16);
+  check(DType::f16, from_f16, to_f16);
+}
+
+}  // namespace
+}  // namespace plimsoll
