@@ -24,6 +24,7 @@ std::vector<float> read_floats(Executor& executor, program::Value value) {
   check(info);
   const std::span<const std::byte> bytes = executor.bytes(value);
   std::vector<float> floats(bytes.size() / static_cast<size_t>(element_bytes(info.type.dtype)));
+  if (floats.empty()) return floats;
   if (info.type.dtype == DType::f32) {
     std::memcpy(floats.data(), bytes.data(), bytes.size());
   } else {
@@ -41,6 +42,7 @@ void write_floats(Executor& executor, program::Value value, std::span<const floa
     throw ArgumentError(
         fmt::format("%{} is {}: {} numbers do not fill it", info.name, info.type.text(), floats.size()));
   }
+  if (floats.empty()) return;
   if (info.type.dtype == DType::f32) {
     std::memcpy(bytes.data(), floats.data(), bytes.size());
   } else {

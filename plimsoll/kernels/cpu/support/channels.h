@@ -112,6 +112,7 @@ struct Channels {
     return has_halves(use) ? use.threads * planes * align_up(plane_size() * 4, kAlignment) : 0;
   }
   float* room(std::byte* scratch, int planes, int part, int plane) const {
+    if (scratch == nullptr) return nullptr;  // all are f32
     return reinterpret_cast<float*>(scratch + (part * planes + plane) * align_up(plane_size() * 4, kAlignment));
   }
 
