@@ -8,6 +8,7 @@
 #include "plimsoll/kernels/prepare.h"
 #include "plimsoll/program/text.h"
 #include "tests/kernels/against_reference.h"
+#include "tests/memory/sanitized.h"
 
 namespace plimsoll {
 namespace {
@@ -97,6 +98,7 @@ TEST_F(Blocking, NormalisesChannelsInBlocks) {
 // oneDNN's scratch for Winograd's algorithm is some 7 MB at least, so only images of that order take it; these do, in
 // parts of the batch. Smaller ones take the direct algorithm.
 TEST_F(Blocking, TakesWinogradWithinItsRounding) {
+  if (kSanitized) GTEST_SKIP() << "the reference takes a minute for what oneDNN alone computes";
   expect_agreement(with_gradients("input %x: f32[2,32,96,96]\ninput %w: f32[32,32,3,3]\ninput %b: f32[32]\n"
                                   "%y = conv(%x, %w, %b) {padding=[1]}\noutput %y\n"),
                    {.tolerance = 1e-4});
