@@ -172,7 +172,7 @@ LoweredOp prepare_added(const Lowered& lowered, const Program& program, const Op
   return with_cost(definition(kernels_of(lowered.device), use, lowered.device).prepare(use), program, op);
 }
 
-Kernel prepare_use(Use use, const DeviceOptions& options) {
+Kernel prepare_use(const Use& use, const DeviceOptions& options) {
   use_threads(use.threads);
   const KernelDef& def = definition(kernels_of(options.device), use, options.device);
   return prepare_in_any_precision(def, use);

@@ -44,6 +44,6 @@ LoweredOp prepare_added(const Lowered& lowered, const program::Program& program,
 
 // One use of an op that writes something, as `prepare` does each of a program's: for ops that run one by one. The
 // kernel has no need of `use` or its call afterwards.
-Kernel prepare_use(Use use, const DeviceOptions& options);
+Kernel prepare_use(const Use& use, const DeviceOptions& options);
 
 }  // namespace plimsoll::kernels

@@ -115,7 +115,7 @@ Engine::Prepared Engine::prepare(const OpUse& use) const {
     kernel_use.made.push_back(result.made);
     writes = writes || result.made;
   }
-  if (writes) prepared.kernel = kernels::prepare_use(std::move(kernel_use), options_.device);
+  if (writes) prepared.kernel = kernels::prepare_use(kernel_use, options_.device);
   return prepared;
 }
 
