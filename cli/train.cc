@@ -22,6 +22,7 @@ struct TrainOptions {
   int64_t steps = 10;
   double rate = 1e-3;
   uint64_t seed = 1;
+  bool no_measure = false;
 };
 
 struct StepRecord {
@@ -199,8 +200,22 @@ int run_within(const TrainOptions& options) {
   return kDone;
 }
 
+// Options that only say how to fit would else do nothing, in silence.
+void require_budget_for(const BudgetOptions& options) {
+  const auto refuse = [](bool given, std::string_view name) {
+    if (given) throw ArgumentError(fmt::format("{} says how to fit a budget: give one with --budget", name));
+  };
+  if (!options.budget.empty()) return;
+  refuse(!options.budget_file.empty(), "--budget-file");
+  refuse(!options.spill_dir.empty(), "--spill-dir");
+  refuse(!options.form.allow.empty(), "--allow");
+  refuse(!options.form.measure, "--no-measure");
+  refuse(options.strict, "--strict");
+}
+
 void run(const TrainOptions& options, int& status) {
   if (options.steps < 1) throw ArgumentError(fmt::format("--steps is {}, expected at least 1", options.steps));
+  require_budget_for(options.budget);
   watch_signals();
   try {
     if (options.budget.budget.empty()) return run_unplanned(options);
@@ -227,12 +242,15 @@ void add_train(const Command& app, int& status) {
                   "A file with a size in it, read between steps: where that changes, the step is planned again");
   verb.add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
-  verb.add_flag("!--no-measure", options->budget.form.measure, "Do not time kernels before the step is planned");
+  verb.add_flag("--no-measure", options->no_measure, "Do not time kernels before the step is planned");
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   verb.add_option("--steps", options->steps, "Steps to run").shows_default();
   verb.add_option("--rate", options->rate, "Learning rate").shows_default();
   verb.add_option("--seed", options->seed, "Of parameters, data and dropout").shows_default();
-  verb.callback([options, &status] { run(*options, status); });
+  verb.callback([options, &status] {
+    options->budget.form.measure = !options->no_measure;
+    run(*options, status);
+  });
 }
 
 }  // namespace plimsoll::cli

@@ -153,6 +153,15 @@ TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
   EXPECT_EQ(train("mlp --budget 1MiB --steps 1").status, 1);
 }
 
+TEST(CliBudget, RefusesWaysToFitWithoutABudget) {
+  for (const std::string way :
+       {"--budget-file b", "--spill-dir .", "--allow batch-norm-parts", "--strict", "--no-measure"}) {
+    const Outcome outcome = train("lenet --steps 1 " + way);
+    EXPECT_EQ(outcome.status, 2) << way;
+    EXPECT_NE(outcome.output.find("give one with --budget"), std::string::npos) << outcome.output;
+  }
+}
+
 TEST(CliBudget, RunsAtTheSmallestBudgetAndNotAPageBelow) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
   for (const std::string model : {"lenet --batch 30", "gpt2-nano --batch 4 --seq 32", "p14 --batch 4"}) {
