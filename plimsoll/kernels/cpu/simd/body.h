@@ -79,24 +79,25 @@ constexpr __mmask16 kAllLanes = 0xFFFF;
 
 #endif
 
+// y = Convert(x), in vectors of From; the last, which may be cut short, through one of their own.
+template <auto Convert, class From, class X, class Y>
+void convert(Y* y, const X* x, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, Convert(load<From>(x + i)));
+  From last = {};
+  for (int64_t lane = 0; i + lane < count; ++lane) last[lane] = x[i + lane];
+  const auto converted = Convert(last);
+  for (int64_t lane = 0; i + lane < count; ++lane) y[i + lane] = converted[lane];
+}
+
 template <Floats (*From)(const Halves&)>
 void widen(float* y, const uint16_t* x, int64_t count) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(y + i, From(load<Halves>(x + i)));
-  Halves last = {};
-  for (int64_t lane = 0; i + lane < count; ++lane) last[lane] = x[i + lane];
-  const Floats wide = From(last);
-  for (int64_t lane = 0; i + lane < count; ++lane) y[i + lane] = wide[lane];
+  convert<From, Halves>(y, x, count);
 }
 
 template <Halves (*To)(const Floats&)>
 void narrow(uint16_t* y, const float* x, int64_t count) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(y + i, To(load<Floats>(x + i)));
-  Floats last = {};
-  for (int64_t lane = 0; i + lane < count; ++lane) last[lane] = x[i + lane];
-  const Halves halves = To(last);
-  for (int64_t lane = 0; i + lane < count; ++lane) y[i + lane] = halves[lane];
+  convert<To, Floats>(y, x, count);
 }
 
 template <Floats (*From)(const Halves&)>
