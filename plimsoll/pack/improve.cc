@@ -28,8 +28,13 @@ class Team {
   const Search& search(int member) const { return *searches_[member]; }
   int64_t nodes() const { return nodes_; }  // of the answers taken
 
+  struct Answer {
+    Verdict verdict = Verdict::stopped;
+    int64_t nodes = 0;
+  };
+
   // Member t does `runs[t]`. The answers up to the first success; that one is the last.
-  std::vector<Verdict> round(std::span<const Run> runs, int64_t capacity) {
+  std::vector<Answer> round(std::span<const Run> runs, int64_t capacity) {
     std::vector<Answer> answers(size());
     for (auto& flag : cancelled_) flag.store(false, std::memory_order_relaxed);
     std::vector<std::thread> threads;
@@ -42,24 +47,19 @@ class Team {
   }
 
  private:
-  struct Answer {
-    Verdict verdict = Verdict::stopped;
-    int64_t nodes = 0;
-  };
-
-  std::vector<Verdict> take(std::span<const Answer> answers) {
-    std::vector<Verdict> verdicts;
+  std::vector<Answer> take(std::span<const Answer> answers) {
+    std::vector<Answer> taken;
     for (const Answer& answer : answers) {
       nodes_ += answer.nodes;
-      verdicts.push_back(answer.verdict);
+      taken.push_back(answer);
       if (answer.verdict == Verdict::found) break;
     }
-    return verdicts;
+    return taken;
   }
 
   Answer work(int member, const Run& run, int64_t capacity) {
     Limits limits = effort_.limits;
-    limits.nodes = std::min(run.nodes, limits.nodes);
+    limits.nodes = std::min(run.recipe.nodes, limits.nodes);
     limits.cancelled = &cancelled_[member];
     Search& search = *searches_[member];
     const int64_t nodes_before = search.nodes();
@@ -151,21 +151,36 @@ class Improver {
 
   void round(Campaign& campaign, int64_t capacity, bool proving) {
     std::vector<Run> runs;
-    for (int t = 0; t < campaign.team.size(); ++t) runs.push_back(portfolio_.run(campaign.runs++, proving));
+    for (int t = 0; t < campaign.team.size(); ++t) runs.push_back(next_run(campaign, proving));
     ++campaign.rounds;
-    const std::vector<Verdict> verdicts = campaign.team.round(runs, capacity);
-    const bool infeasible = std::find(verdicts.begin(), verdicts.end(), Verdict::infeasible) != verdicts.end();
-    if (infeasible) raise_lower(capacity + 1, {0, instance_.sections()});
-    const auto last = static_cast<int>(verdicts.size()) - 1;
-    if (verdicts[last] == Verdict::found) accept(campaign.team.search(last).offsets());
+    const std::vector<Team::Answer> answers = campaign.team.round(runs, capacity);
+    for (const Team::Answer& answer : answers) {
+      if (answer.verdict == Verdict::infeasible) raise_lower(capacity + 1, {0, instance_.sections()});
+    }
+    const auto last = static_cast<int>(answers.size()) - 1;
+    if (answers[last].verdict != Verdict::found) return;
+    const auto [seed, number, most_nodes] = runs[last].recipe;
+    accept(campaign.team.search(last).offsets(), {seed, number, answers[last].nodes});
   }
 
-  void accept(const std::vector<int64_t>& offsets) {
+  // What packed similar buffers comes first, for a few nodes; then it takes turns with all other runs.
+  Run next_run(Campaign& campaign, bool proving) {
+    const bool due = &campaign == &at_aim_ && recipes_tried_ < effort_.recipes.size() &&
+                     2 * recipe_nodes_ <= campaign.team.nodes() + kNodesAhead * instance_.count();
+    if (!due) return portfolio_.run(campaign.runs++, proving);
+    Run run = portfolio_.again(effort_.recipes[recipes_tried_++]);
+    recipe_nodes_ += run.recipe.nodes;
+    return run;
+  }
+
+  void accept(const std::vector<int64_t>& offsets, const Recipe& recipe) {
     Placement placement{offsets, 0};
     for (int32_t i = 0; i < instance_.count(); ++i) {
       placement.peak = std::max(placement.peak, offsets[i] + instance_.sizes[i]);
     }
-    if (placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
+    if (placement.peak >= bracket_.best.peak) return;
+    bracket_.best = std::move(placement);
+    bracket_.recipe = recipe;
   }
 
   int64_t aim() const { return only_enough_ ? enough_ : std::max(bracket_.lower, enough_); }
@@ -177,6 +192,7 @@ class Improver {
   }
 
   static constexpr int64_t kRunsAtAim = 20;
+  static constexpr int64_t kNodesAhead = 4;  // for each buffer
 
   const Instance& instance_;
   Bracket& bracket_;
@@ -185,6 +201,8 @@ class Improver {
   const Effort& effort_;
   Portfolio portfolio_;
   Campaign at_aim_;
+  size_t recipes_tried_ = 0;
+  int64_t recipe_nodes_ = 0;  // that they might take
   std::optional<LocalProof> local_proof_;
   std::optional<Campaign> above_;  // made when needed: a search has large tables
 };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "plimsoll/pack/greedy.h"
 #include "plimsoll/pack/instance.h"
@@ -13,8 +15,9 @@ namespace plimsoll::pack {
 struct Bracket {
   Placement best;
   int64_t lower = 0;
-  Span refuted = {};  // the sections that do not fit in less, when the complete search has shown it
-  int64_t nodes = 0;  // spent on it
+  Span refuted = {};                  // the sections that do not fit in less, when the complete search has shown it
+  int64_t nodes = 0;                  // spent on it
+  std::optional<Recipe> recipe = {};  // of the run that found the best packing
 
   bool closed() const { return best.peak <= lower; }
 };
@@ -24,6 +27,7 @@ struct Effort {
   int threads = 1;
   uint64_t seed = 1;
   Inference inference;
+  std::span<const Recipe> recipes = {};  // runs that packed something similar, the shortest first
 };
 
 // Narrows the bracket until it is closed, the best peak is at most `enough`, or the limits are reached. With

@@ -12,6 +12,7 @@
 #include "plimsoll/pack/instance.h"
 #include "plimsoll/pack/oracle.h"
 #include "plimsoll/pack/repair.h"
+#include "plimsoll/pack/window.h"
 
 namespace plimsoll::pack {
 namespace {
@@ -20,9 +21,10 @@ namespace {
 constexpr int32_t kMostForSearch = 5000;
 
 void check_options(std::span<const Buffer> buffers, const Options& options) {
-  if (!options.hint.empty() && options.hint.size() != buffers.size()) {
+  for (const Packing& hint : options.hints) {
+    if (hint.offsets.size() == buffers.size()) continue;
     throw ArgumentError(
-        fmt::format("{} hints for {} buffers, expected one for each", options.hint.size(), buffers.size()));
+        fmt::format("a hint of {} offsets for {} buffers, expected one for each", hint.offsets.size(), buffers.size()));
   }
   if (options.threads < 1) throw ArgumentError(fmt::format("{} threads, expected at least 1", options.threads));
   if (options.capacity.value_or(0) < 0) {
@@ -110,7 +112,7 @@ class Packer {
     if (options_.capacity && bound_.bytes > *options_.capacity) {
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
-    if (too_high() && !options_.hint.empty()) repair_hint(searchable);
+    if (too_high() && !options_.hints.empty()) follow_hints(searchable);
     if (too_high() && searchable) search();
     if (too_high() && !searchable)
       bracket_.best = pack_greedily(instance_, enough(), std::move(bracket_.best), deadline_);
@@ -124,16 +126,33 @@ class Packer {
   bool too_high() const { return bracket_.best.peak > enough(); }
   Limits limits() const { return {.nodes = options_.node_limit - bracket_.nodes, .deadline = deadline_}; }
 
-  // A peak as high as the hint's is good to begin with when minimising.
-  void repair_hint(bool searching) {
-    constexpr int64_t kMost = int64_t{1} << 62;  // sums with sizes cannot overflow
-    std::vector<int64_t> hint(options_.hint.begin(), options_.hint.end());
-    int64_t peak = enough();
-    for (size_t i = 0; i < hint.size(); ++i) {
-      hint[i] = hint[i] >= 0 && hint[i] < kMost ? hint[i] / instance_.unit : -1;
-      if (!options_.capacity && hint[i] >= 0) peak = std::max(peak, hint[i] + instance_.sizes[i]);
+  // First fit in the order of each; if none will do, what collides in the first of them is packed anew.
+  void follow_hints(bool searching) {
+    bool better = false;
+    for (const Packing& hint : options_.hints) {
+      const std::vector<int64_t> offsets = in_units(hint.offsets);
+      better |= keep_better(refill(instance_, offsets, wanted(offsets), limits()), hint.recipes);
+      if (!too_high()) return;
     }
-    keep_better(repair(instance_, hint, peak, searching, options_.inference, limits()));
+    if (!searching || better) return;
+    const Packing& first = options_.hints.front();
+    const std::vector<int64_t> offsets = in_units(first.offsets);
+    keep_better(repair_windows(instance_, offsets, wanted(offsets), options_.inference, limits()), first.recipes);
+  }
+
+  std::vector<int64_t> in_units(std::vector<int64_t> offsets) const {
+    constexpr int64_t kMost = int64_t{1} << 62;  // sums with sizes cannot overflow
+    for (int64_t& offset : offsets) offset = offset >= 0 && offset < kMost ? offset / instance_.unit : -1;
+    return offsets;
+  }
+
+  // When minimising, a peak as high as the hint's is good to begin with.
+  int64_t wanted(const std::vector<int64_t>& hint) const {
+    int64_t peak = enough();
+    for (size_t i = 0; !options_.capacity && i < hint.size(); ++i) {
+      if (hint[i] >= 0) peak = std::max(peak, hint[i] + instance_.sizes[i]);
+    }
+    return peak;
   }
 
   // Packs each part on its own, first all of them fast, then those that are still too high by complete search.
@@ -153,11 +172,14 @@ class Packer {
       }
     }
     std::stable_sort(hard.begin(), hard.end(), [](const auto& a, const auto& b) { return a.lower() > b.lower(); });
+    const std::vector<Recipe> old_recipes = recipes_of_hints();
+    std::vector<Recipe> recipes;
     for (size_t i = 0; i < hard.size(); ++i) {
-      improve_part(hard[i], hard.size() - i);
+      improve_part(hard[i], hard.size() - i, old_recipes);
       hard[i].put_into(combined);
+      if (hard[i].bracket.recipe) recipes.push_back(*hard[i].bracket.recipe);
     }
-    keep_better(decomposition.last.empty() ? std::move(combined) : completed(combined, decomposition.last));
+    keep_better(decomposition.last.empty() ? std::move(combined) : completed(combined, decomposition.last), recipes);
   }
 
   Placement completed(const Placement& placement, std::span<const int32_t> last) const {
@@ -166,17 +188,29 @@ class Packer {
     return first_fit(in_place, last);
   }
 
-  void keep_better(Placement placement) {
-    if (!placement.offsets.empty() && placement.peak < bracket_.best.peak) bracket_.best = std::move(placement);
+  bool keep_better(Placement placement, const std::vector<Recipe>& recipes) {
+    if (placement.offsets.empty() || placement.peak >= bracket_.best.peak) return false;
+    bracket_.best = std::move(placement);
+    recipes_ = recipes;
+    return true;
   }
 
-  void improve_part(Subproblem& sub, size_t parts_left) {
+  // The shortest first.
+  std::vector<Recipe> recipes_of_hints() const {
+    std::vector<Recipe> recipes;
+    for (const Packing& hint : options_.hints) recipes.insert(recipes.end(), hint.recipes.begin(), hint.recipes.end());
+    std::stable_sort(recipes.begin(), recipes.end(), [](const auto& a, const auto& b) { return a.nodes < b.nodes; });
+    return recipes;
+  }
+
+  void improve_part(Subproblem& sub, size_t parts_left, std::span<const Recipe> old_recipes) {
     const auto now = std::chrono::steady_clock::now();
     const Effort effort{.limits = {.nodes = options_.node_limit - bracket_.nodes,
                                    .deadline = now + std::max(deadline_ - now, {}) / parts_left},
                         .threads = options_.threads,
                         .seed = options_.seed,
-                        .inference = options_.inference};
+                        .inference = options_.inference,
+                        .recipes = old_recipes};
     improve(sub.instance, sub.bracket, enough() - sub.part.base, options_.capacity.has_value(), effort);
     bracket_.nodes += sub.bracket.nodes;
     if (sub.lower() <= bracket_.lower) return;
@@ -214,6 +248,7 @@ class Packer {
     packing.bound = bound_;
     packing.optimal = packing.peak_bytes == bound_.bytes;
     packing.nodes = bracket_.nodes;
+    packing.recipes = std::move(recipes_);
     return result;
   }
 
@@ -222,6 +257,7 @@ class Packer {
   Instance instance_;
   Bound bound_;
   Bracket bracket_;
+  std::vector<Recipe> recipes_;  // of the best packing
   std::chrono::steady_clock::time_point deadline_;
 };
 
@@ -243,6 +279,20 @@ Result pack(std::span<const Buffer> buffers, const Options& options) {
   check_options(buffers, options);
   if (buffers.empty()) return {.best = {.optimal = true}};
   return Packer(buffers, options).pack();
+}
+
+std::vector<Packing> pack_variously(std::span<const Buffer> buffers, int count, const Options& options) {
+  std::vector<Packing> packings;
+  Options other = options;
+  for (int i = 0; i < count; ++i) {
+    ++other.seed;
+    Result result = pack(buffers, other);
+    if (result->nodes == 0) break;
+    const auto same = [&](const Packing& packing) { return packing.offsets == result->offsets; };
+    if (!result || std::any_of(packings.begin(), packings.end(), same)) continue;
+    packings.push_back(std::move(result.best));
+  }
+  return packings;
 }
 
 }  // namespace plimsoll::pack

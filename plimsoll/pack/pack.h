@@ -49,16 +49,6 @@ struct Inference {
   bool local_proof = true;  // what resists is also looked for in a few sections alone
 };
 
-struct Options {
-  std::optional<int64_t> capacity = std::nullopt;  // decide whether that many bytes do; without it, minimise
-  double time_limit_s = 10;                        // of wall clock; the best found so far is returned at the end
-  int64_t node_limit = INT64_MAX;                  // of the complete search, for runs that must repeat exactly
-  int threads = 1;
-  uint64_t seed = 1;
-  std::span<const int64_t> hint = {};  // offsets of a similar packing, one per buffer, -1 for none; empty: no hint
-  Inference inference = {};
-};
-
 // Why no arena can be smaller than `bytes`.
 struct Bound {
   enum class Kind : uint8_t {
@@ -74,13 +64,34 @@ struct Bound {
   std::string text() const;  // "12 MiB are alive at time 41"
 };
 
+// A run of the complete search, by its number. What packed some buffers often packs them again after a small change,
+// where most other runs fail.
+struct Recipe {
+  uint64_t seed = 1;
+  int64_t run = 0;
+  int64_t nodes = 0;  // that it took
+};
+
 struct Packing {
   std::vector<int64_t> offsets = {};  // one per buffer
   int64_t peak_bytes = 0;             // the end of the highest buffer
   int64_t lower_bound_bytes = 0;
-  bool optimal = false;  // peak_bytes == lower_bound_bytes
-  Bound bound = {};      // the certificate of lower_bound_bytes
-  int64_t nodes = 0;     // of the complete search; 0 when it was not needed
+  bool optimal = false;              // peak_bytes == lower_bound_bytes
+  Bound bound = {};                  // the certificate of lower_bound_bytes
+  int64_t nodes = 0;                 // of the complete search; 0 when it was not needed
+  std::vector<Recipe> recipes = {};  // of the parts that needed it, its own or those of the hint it was made from
+};
+
+struct Options {
+  std::optional<int64_t> capacity = std::nullopt;  // decide whether that many bytes do; without it, minimise
+  double time_limit_s = 10;                        // of wall clock; the best found so far is returned at the end
+  int64_t node_limit = INT64_MAX;                  // of the complete search, for runs that must repeat exactly
+  int threads = 1;
+  uint64_t seed = 1;
+  // Packings of similar buffers, tried in this order: an offset for each buffer, -1 for none. Only `offsets` and
+  // `recipes` are looked at.
+  std::span<const Packing> hints = {};
+  Inference inference = {};
 };
 
 // A packing that fits, or why there is none. Also without one `best` holds the smallest packing found (its peak exceeds
@@ -99,5 +110,10 @@ struct Result {
 
 // ArgumentError when a buffer makes no sense (names its index and the value) or sizes add up past int64_t.
 Result pack(std::span<const Buffer> buffers, const Options& options = {});
+
+// Up to `count` packings of the same buffers, each as good as `pack` with these options and another seed makes it and
+// at about that cost: hints for when the buffers change. Fewer when several are the same or none is found; none at all
+// where no search is needed.
+std::vector<Packing> pack_variously(std::span<const Buffer> buffers, int count, const Options& options = {});
 
 }  // namespace plimsoll::pack
