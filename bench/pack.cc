@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -40,14 +41,16 @@ struct Timed {
   double cpu_seconds = 1e9;
 };
 
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 // The fastest of several runs: other work on the machine only ever adds time.
 Timed measure(const std::vector<Buffer>& buffers, const Options& options, int runs = 3) {
   Timed best;
   for (int run = 0; run < runs; ++run) {
     const auto start = std::chrono::steady_clock::now();
-    const std::clock_t cpu = std::clock();
+    const double cpu = cpu_seconds();
     best.result = pack(buffers, options);
-    best.cpu_seconds = std::min(best.cpu_seconds, static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC);
+    best.cpu_seconds = std::min(best.cpu_seconds, cpu_seconds() - cpu);
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
     best.seconds = std::min(best.seconds, wall.count());
   }
@@ -116,18 +119,25 @@ std::vector<Buffer> twisted(std::vector<Buffer> buffers, Twist twist, uint64_t s
   return buffers;
 }
 
+int64_t live_load(const std::vector<Buffer>& buffers) { return pack(buffers, {.capacity = 0})->lower_bound_bytes; }
+
+constexpr Twist kTwists[] = {Twist::shuffled, Twist::reversed, Twist::resized, Twist::prolonged};
+
 // At the capacity of the originals, or 2 % above the live load where that is more: some may not be feasible at all.
+int64_t capacity_for(const std::vector<Buffer>& twisted) {
+  return std::max(kCapacity, live_load(twisted) / 50 * 51 / kKiB * kKiB);
+}
+
 void decide_twisted_instances() {
   std::vector<double> seconds;
   int solved = 0;
   for (char name = 'A'; name <= 'K'; ++name) {
     const std::vector<Buffer> buffers = read_csv(public_instance(name)).buffers;
-    for (const Twist twist : {Twist::shuffled, Twist::reversed, Twist::resized, Twist::prolonged}) {
+    for (const Twist twist : kTwists) {
       for (const uint64_t seed : {1, 2}) {
         const std::vector<Buffer> next = twisted(buffers, twist, seed);
-        const int64_t load = pack(next, {.capacity = 0})->lower_bound_bytes;
-        const int64_t capacity = std::max(kCapacity, load / 50 * 51 / kKiB * kKiB);
-        const Timed timed = measure(next, {.capacity = capacity, .time_limit_s = 60, .node_limit = 100'000}, 1);
+        const Timed timed =
+            measure(next, {.capacity = capacity_for(next), .time_limit_s = 60, .node_limit = 100'000}, 1);
         seconds.push_back(timed.cpu_seconds);
         if (timed.result && oracle_says(next, *timed.result) == "right") ++solved;
       }
@@ -282,25 +292,41 @@ void pack_training_steps() {
              (after.ru_maxrss - before.ru_maxrss) * 1024 / 1'000'000);
 }
 
-bool fits_the_load(const std::vector<Buffer>& buffers) {
-  return pack(buffers, {.node_limit = 0})->lower_bound_bytes <= kCapacity;
-}
-
 // One buffer in a hundred grows or shrinks by a grid step or lives a step longer or shorter, as far as the live load
 // stays within the capacity.
-std::vector<Buffer> changed(std::vector<Buffer> buffers, uint64_t seed) {
+std::vector<Buffer> changed(std::vector<Buffer> buffers, uint64_t seed, int64_t capacity) {
   std::mt19937_64 random(seed);
   for (size_t changes = std::max<size_t>(buffers.size() / 100, 1); changes > 0;) {
     Buffer& buffer = buffers[random() % buffers.size()];
     const Buffer before = buffer;
     (random() % 2 == 0 ? buffer.bytes : buffer.end) += random() % 2 == 0 ? 1024 : -1024;
-    if (buffer.bytes > 0 && buffer.end > buffer.first && fits_the_load(buffers)) {
+    if (buffer.bytes > 0 && buffer.end > buffer.first && live_load(buffers) <= capacity) {
       --changes;
     } else {
       buffer = before;
     }
   }
   return buffers;
+}
+
+// Packings to start from, and what they cost.
+struct Hints {
+  std::vector<Packing> packings = {};  // the first is that of the default seed
+  double first_seconds = 0;
+  double others_seconds = 0;
+};
+
+Hints make_hints(const std::vector<Buffer>& buffers, int64_t capacity, int others) {
+  const Options options{.capacity = capacity, .time_limit_s = 60, .node_limit = 100'000};
+  Hints hints;
+  const double start = cpu_seconds();
+  const Result first = pack(buffers, options);
+  hints.first_seconds = cpu_seconds() - start;
+  if (!first) return hints;
+  hints.packings = pack_variously(buffers, others, options);
+  hints.others_seconds = cpu_seconds() - start - hints.first_seconds;
+  hints.packings.insert(hints.packings.begin(), first.best);
+  return hints;
 }
 
 // Processor time over several changes of one instance. What one of them takes from nothing varies a thousandfold, so
@@ -312,12 +338,9 @@ struct Again {
   int unsolved = 0;  // from nothing too: such a change may have made the instance infeasible
   std::string verdict = "right";
 
-  void add(const std::vector<Buffer>& buffers, int64_t capacity, const std::vector<int64_t>& hint) {
-    const Options options{.capacity = capacity, .time_limit_s = 60, .node_limit = 100'000};
-    Options hinted = options;
-    hinted.hint = hint;
-    const Timed fresh = measure(buffers, options, 2);
-    const Timed again = measure(buffers, hinted, 2);
+  void add(const std::vector<Buffer>& buffers, int64_t capacity, const Timed& fresh, std::span<const Packing> hints) {
+    const Timed again =
+        measure(buffers, {.capacity = capacity, .time_limit_s = 60, .node_limit = kMostNodes, .hints = hints}, 2);
     if (!fresh.result && !again.result) {
       ++unsolved;
       return;
@@ -329,33 +352,78 @@ struct Again {
     if (const auto says = oracle_says(buffers, *again.result); says != "right") verdict = says;
   }
 
-  void print(std::string_view name) {
+  double median() {
     std::sort(gains.begin(), gains.end());
-    fmt::print(
-        "{:<18} median {:>6.1f} times faster; all: from nothing {:>8.4f} s  with the old offsets {:>8.4f} s  {:>6.1f} "
-        "times faster  {}{}\n",
-        name, gains.empty() ? 0 : gains[gains.size() / 2], fresh_seconds, hinted_seconds,
-        fresh_seconds / hinted_seconds, verdict,
-        unsolved == 0 ? "" : fmt::format("  ({} solved by neither in 100,000 nodes, left out)", unsolved));
+    return gains.empty() ? 0 : gains[gains.size() / 2];
   }
+
+  std::string text() {
+    return fmt::format("median {:>6.1f} worst {:>5.2f} all {:>8.4f} s -> {:>7.4f} s {:>6.1f} times  {}{}", median(),
+                       gains.empty() ? 0 : gains.front(), fresh_seconds, hinted_seconds, fresh_seconds / hinted_seconds,
+                       verdict, unsolved == 0 ? "" : fmt::format(" ({} solved by neither, left out)", unsolved));
+  }
+
+  static constexpr int64_t kMostNodes = 100'000;
 };
 
-// The short searches of repair were chosen on the changes from 0 on; those from 100 on were never looked at.
-void pack_again(int first_change) {
-  constexpr int kChanges = 20;
+Timed from_nothing(const std::vector<Buffer>& buffers, int64_t capacity) {
+  return measure(buffers, {.capacity = capacity, .time_limit_s = 60, .node_limit = Again::kMostNodes}, 2);
+}
+
+constexpr int kOthers = 15;
+
+// What was built was tried on the changes from 0 to 400; those from 1000 on were never looked at.
+void pack_again() {
+  constexpr int kFirst = 1000;
+  constexpr int kChanges = 40;
   fmt::print(
-      "packing again after 1 % of the buffers changed, at {} bytes, {} changes of each from {} on, processor time\n",
-      kCapacity, kChanges, first_change);
+      "packing again after 1 % of the buffers changed, at {} bytes, {} changes of each, processor time: with one "
+      "earlier "
+      "packing | with {} others that took so long\n",
+      kCapacity, kChanges, kOthers);
   for (char name = 'A'; name <= 'K'; ++name) {
     const std::vector<Buffer> buffers = read_csv(public_instance(name)).buffers;
-    const Result before = pack(buffers, {.capacity = kCapacity, .time_limit_s = 60});
-    Again again;
-    for (int change = first_change; change < first_change + kChanges; ++change) {
-      again.add(changed(buffers, static_cast<uint64_t>(name + 256 * change)), kCapacity, before->offsets);
+    const Hints hints = make_hints(buffers, kCapacity, kOthers);
+    Again with_one;
+    Again with_all;
+    for (int change = kFirst; change < kFirst + kChanges; ++change) {
+      const std::vector<Buffer> next = changed(buffers, static_cast<uint64_t>(name + 256 * change), kCapacity);
+      const Timed fresh = from_nothing(next, kCapacity);
+      with_one.add(next, kCapacity, fresh, std::span(hints.packings).first(1));
+      with_all.add(next, kCapacity, fresh, hints.packings);
     }
-    again.print(std::string(1, name));
+    fmt::print("{:<2} {} | {:.3f} s + {:.3f} s: {}\n", name, with_one.text(), hints.first_seconds, hints.others_seconds,
+               with_all.text());
   }
   fmt::print("\n");
+}
+
+// The same on instances that nothing was tried on.
+void pack_twisted_again() {
+  constexpr int kFirst = 2000;
+  constexpr int kChanges = 4;
+  Again with_one;
+  Again with_all;
+  double making = 0;
+  int instances = 0;
+  for (char name = 'A'; name <= 'K'; ++name) {
+    for (const Twist twist : kTwists) {
+      const std::vector<Buffer> buffers = twisted(read_csv(public_instance(name)).buffers, twist, 3);
+      const int64_t capacity = capacity_for(buffers);
+      const Hints hints = make_hints(buffers, capacity, kOthers);
+      if (hints.packings.empty()) continue;
+      ++instances;
+      making += hints.first_seconds + hints.others_seconds;
+      for (int change = kFirst; change < kFirst + kChanges; ++change) {
+        const std::vector<Buffer> next = changed(buffers, static_cast<uint64_t>(name + 256 * change), capacity);
+        const Timed fresh = from_nothing(next, capacity);
+        with_one.add(next, capacity, fresh, std::span(hints.packings).first(1));
+        with_all.add(next, capacity, fresh, hints.packings);
+      }
+    }
+  }
+  fmt::print("the same, {} changes of {} twisted instances: {} | {:.3f} s: {}\n\n", kChanges, instances,
+             with_one.text(), making, with_all.text());
 }
 
 // As `plimsoll pack --trace`: the index of an event is its time, and what is never freed lives to the end.
@@ -407,13 +475,13 @@ void pack_traces() {
     rows.emplace_back(name, Again{});
     for (uint64_t change = 0; change < 3; ++change) {
       const std::vector<Buffer> next = changed_blocks(buffers, change);
-      const int64_t bound = pack(next, {.capacity = 0})->lower_bound_bytes;
-      rows.back().second.add(next, bound + bound / 100, timed.result->offsets);
+      const int64_t capacity = live_load(next) / 100 * 101;
+      rows.back().second.add(next, capacity, from_nothing(next, capacity), {&timed.result.best, 1});
     }
   }
   fmt::print(
       "\nthe same after 1 % of the blocks changed, 3 changes of each, to within 1 % of the bound, processor time\n");
-  for (auto& [name, again] : rows) again.print(name);
+  for (auto& [name, again] : rows) fmt::print("{:<18} {}\n", name, again.text());
   fmt::print("\n");
 }
 
@@ -432,7 +500,7 @@ int main() {
     minimise_public_instances();
   }
   pack_training_steps();
-  if (present) pack_again(0);
-  if (present) pack_again(100);
+  if (present) pack_again();
+  if (present) pack_twisted_again();
   pack_traces();
 }

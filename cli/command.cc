@@ -9,6 +9,7 @@ namespace plimsoll::cli {
 Option Option::required(bool is) const { return Option(option_->required(is)); }
 Option Option::shows_default() const { return Option(option_->capture_default_str()); }
 Option Option::expects(int least, int most) const { return Option(option_->expected(least, most)); }
+Option Option::repeats() const { return Option(option_->allow_extra_args(false)); }
 Option Option::in_range(double least, double most) const { return Option(option_->check(CLI::Range(least, most))); }
 
 Option Option::check(const std::function<std::string(const std::string&)>& check) const {

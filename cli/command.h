@@ -19,6 +19,7 @@ class Option {
   Option required(bool is = true) const;
   Option shows_default() const;               // in the help
   Option expects(int least, int most) const;  // values
+  Option repeats() const;                     // one value each time it is given
   Option in_range(double least, double most) const;
   // The check throws, or returns what is wrong with the text.
   Option check(const std::function<std::string(const std::string&)>& check) const;

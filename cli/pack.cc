@@ -23,7 +23,7 @@ struct Options {
   std::string file;
   std::string trace;
   std::string capacity;
-  std::string hint;
+  std::vector<std::string> hints;
   std::string output;
   double time_limit_s = 10;
   int threads = 1;
@@ -33,17 +33,16 @@ struct Options {
 };
 
 // Offsets of an earlier packing by id; -1 for buffers that it did not have.
-std::vector<int64_t> read_hint(const std::string& path, const std::vector<std::string>& ids) {
-  if (path.empty()) return {};
+pack::Packing read_hint(const std::string& path, const std::vector<std::string>& ids) {
   const pack::Table earlier = pack::read_csv(path);
   std::unordered_map<std::string, int64_t> offset_of;
   for (size_t i = 0; i < earlier.ids.size(); ++i) {
     offset_of.emplace(earlier.ids[i], earlier.buffers[i].fixed_offset.value_or(-1));
   }
-  std::vector<int64_t> hint;
+  pack::Packing hint;
   for (const std::string& id : ids) {
     const auto found = offset_of.find(id);
-    hint.push_back(found == offset_of.end() ? -1 : found->second);
+    hint.offsets.push_back(found == offset_of.end() ? -1 : found->second);
   }
   return hint;
 }
@@ -136,9 +135,10 @@ pack::Options pack_options(const Options& options) {
 
 int run(const Options& options) {
   const pack::Table table = read_table(options);
-  const std::vector<int64_t> hint = read_hint(options.hint, table.ids);
+  std::vector<pack::Packing> hints;
+  for (const std::string& path : options.hints) hints.push_back(read_hint(path, table.ids));
   pack::Options how = pack_options(options);
-  how.hint = hint;
+  how.hints = hints;
   const auto start = std::chrono::steady_clock::now();
   pack::Result result = pack::pack(table.buffers, how);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -169,7 +169,7 @@ void add_pack(const Command& app, int& status) {
   verb.add_option("--time-limit", options->time_limit_s, "Seconds").shows_default().in_range(0, 1e9);
   verb.add_option("--threads", options->threads, "Threads of the search").shows_default().in_range(1, 256);
   verb.add_option("--seed", options->seed, "Of the search's random choices").shows_default();
-  verb.add_option("--hint", options->hint, "An earlier output, to start from");
+  verb.add_option("--hint", options->hints, "An earlier output, to start from; may be repeated").repeats();
   verb.add_flag("--verify", options->verify, "Check the packing with the independent oracle");
   verb.add_option("-o,--output", options->output, "Write the buffers with their offsets here");
   verb.add_flag("--json", options->json, "Print JSON");

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "plimsoll/pack/local_proof.h"
-#include "plimsoll/pack/portfolio.h"
 
 namespace plimsoll::pack {
 namespace {
@@ -59,7 +58,7 @@ class Team {
 
   Answer work(int member, const Run& run, int64_t capacity) {
     Limits limits = effort_.limits;
-    limits.nodes = std::min(run.recipe.nodes, limits.nodes);
+    limits.nodes = std::min(run.nodes, limits.nodes);
     limits.cancelled = &cancelled_[member];
     Search& search = *searches_[member];
     const int64_t nodes_before = search.nodes();
@@ -159,28 +158,28 @@ class Improver {
     }
     const auto last = static_cast<int>(answers.size()) - 1;
     if (answers[last].verdict != Verdict::found) return;
-    const auto [seed, number, most_nodes] = runs[last].recipe;
-    accept(campaign.team.search(last).offsets(), {seed, number, answers[last].nodes});
+    runs[last].nodes = answers[last].nodes;
+    accept(campaign.team.search(last).offsets(), std::move(runs[last]));
   }
 
   // What packed similar buffers comes first, for a few nodes; then it takes turns with all other runs.
   Run next_run(Campaign& campaign, bool proving) {
-    const bool due = &campaign == &at_aim_ && recipes_tried_ < effort_.recipes.size() &&
-                     2 * recipe_nodes_ <= campaign.team.nodes() + kNodesAhead * instance_.count();
+    const bool due = &campaign == &at_aim_ && repeated_ < effort_.runs.size() &&
+                     2 * repeated_nodes_ <= campaign.team.nodes() + kNodesAhead * instance_.count();
     if (!due) return portfolio_.run(campaign.runs++, proving);
-    Run run = portfolio_.again(effort_.recipes[recipes_tried_++]);
-    recipe_nodes_ += run.recipe.nodes;
+    const Run& run = effort_.runs[repeated_++];
+    repeated_nodes_ += run.nodes;
     return run;
   }
 
-  void accept(const std::vector<int64_t>& offsets, const Recipe& recipe) {
+  void accept(const std::vector<int64_t>& offsets, Run run) {
     Placement placement{offsets, 0};
     for (int32_t i = 0; i < instance_.count(); ++i) {
       placement.peak = std::max(placement.peak, offsets[i] + instance_.sizes[i]);
     }
     if (placement.peak >= bracket_.best.peak) return;
     bracket_.best = std::move(placement);
-    bracket_.recipe = recipe;
+    bracket_.run = std::move(run);
   }
 
   int64_t aim() const { return only_enough_ ? enough_ : std::max(bracket_.lower, enough_); }
@@ -192,7 +191,7 @@ class Improver {
   }
 
   static constexpr int64_t kRunsAtAim = 20;
-  static constexpr int64_t kNodesAhead = 4;  // for each buffer
+  static constexpr int64_t kNodesAhead = 2;  // for each buffer
 
   const Instance& instance_;
   Bracket& bracket_;
@@ -201,8 +200,8 @@ class Improver {
   const Effort& effort_;
   Portfolio portfolio_;
   Campaign at_aim_;
-  size_t recipes_tried_ = 0;
-  int64_t recipe_nodes_ = 0;  // that they might take
+  size_t repeated_ = 0;         // of the runs that packed something similar
+  int64_t repeated_nodes_ = 0;  // that they may have taken
   std::optional<LocalProof> local_proof_;
   std::optional<Campaign> above_;  // made when needed: a search has large tables
 };

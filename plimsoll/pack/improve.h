@@ -7,6 +7,7 @@
 
 #include "plimsoll/pack/greedy.h"
 #include "plimsoll/pack/instance.h"
+#include "plimsoll/pack/portfolio.h"
 #include "plimsoll/pack/search.h"
 
 namespace plimsoll::pack {
@@ -15,9 +16,9 @@ namespace plimsoll::pack {
 struct Bracket {
   Placement best;
   int64_t lower = 0;
-  Span refuted = {};                  // the sections that do not fit in less, when the complete search has shown it
-  int64_t nodes = 0;                  // spent on it
-  std::optional<Recipe> recipe = {};  // of the run that found the best packing
+  Span refuted = {};            // the sections that do not fit in less, when the complete search has shown it
+  int64_t nodes = 0;            // spent on it
+  std::optional<Run> run = {};  // that found the best packing, with the nodes it took
 
   bool closed() const { return best.peak <= lower; }
 };
@@ -27,7 +28,7 @@ struct Effort {
   int threads = 1;
   uint64_t seed = 1;
   Inference inference;
-  std::span<const Recipe> recipes = {};  // runs that packed something similar, the shortest first
+  std::span<const Run> runs = {};  // runs that packed something similar, the shortest first
 };
 
 // Narrows the bracket until it is closed, the best peak is at most `enough`, or the limits are reached. With

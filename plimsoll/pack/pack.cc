@@ -11,6 +11,7 @@
 #include "plimsoll/pack/improve.h"
 #include "plimsoll/pack/instance.h"
 #include "plimsoll/pack/oracle.h"
+#include "plimsoll/pack/portfolio.h"
 #include "plimsoll/pack/repair.h"
 #include "plimsoll/pack/window.h"
 
@@ -92,6 +93,30 @@ struct Subproblem {
   Bracket bracket;
 };
 
+Recipe recipe_of(const Run& run, const Part& part) {
+  Recipe recipe{run.strategy, part.buffers, run.nodes};
+  for (size_t i = 0; i < run.ranks.size(); ++i) recipe.order[run.ranks[i]] = part.buffers[i];
+  return recipe;
+}
+
+// The buffers of a part rise.
+bool concerns(const Recipe& recipe, const Part& part) {
+  return !recipe.order.empty() && std::binary_search(part.buffers.begin(), part.buffers.end(), recipe.order.front());
+}
+
+// With a little more nodes than it took there; what the recipe does not know comes last.
+Run run_of(const Recipe& recipe, const Part& part) {
+  constexpr int64_t kMostNodes = int64_t{1} << 40;
+  const auto unknown = static_cast<int32_t>(recipe.order.size());
+  Run run{recipe.strategy, std::vector<int32_t>(part.buffers.size(), unknown),
+          std::min(recipe.nodes, kMostNodes) * 5 / 4};
+  for (int32_t rank = 0; rank < unknown; ++rank) {
+    const auto found = std::lower_bound(part.buffers.begin(), part.buffers.end(), recipe.order[rank]);
+    if (found != part.buffers.end() && *found == recipe.order[rank]) run.ranks[found - part.buffers.begin()] = rank;
+  }
+  return run;
+}
+
 class Packer {
  public:
   Packer(std::span<const Buffer> buffers, const Options& options)
@@ -172,12 +197,11 @@ class Packer {
       }
     }
     std::stable_sort(hard.begin(), hard.end(), [](const auto& a, const auto& b) { return a.lower() > b.lower(); });
-    const std::vector<Recipe> old_recipes = recipes_of_hints();
     std::vector<Recipe> recipes;
     for (size_t i = 0; i < hard.size(); ++i) {
-      improve_part(hard[i], hard.size() - i, old_recipes);
+      improve_part(hard[i], hard.size() - i);
       hard[i].put_into(combined);
-      if (hard[i].bracket.recipe) recipes.push_back(*hard[i].bracket.recipe);
+      if (hard[i].bracket.run) recipes.push_back(recipe_of(*hard[i].bracket.run, hard[i].part));
     }
     keep_better(decomposition.last.empty() ? std::move(combined) : completed(combined, decomposition.last), recipes);
   }
@@ -195,22 +219,27 @@ class Packer {
     return true;
   }
 
-  // The shortest first.
-  std::vector<Recipe> recipes_of_hints() const {
-    std::vector<Recipe> recipes;
-    for (const Packing& hint : options_.hints) recipes.insert(recipes.end(), hint.recipes.begin(), hint.recipes.end());
-    std::stable_sort(recipes.begin(), recipes.end(), [](const auto& a, const auto& b) { return a.nodes < b.nodes; });
-    return recipes;
+  // What the hints know of a part, the shortest first.
+  std::vector<Run> runs_for(const Part& part) const {
+    std::vector<Run> runs;
+    for (const Packing& hint : options_.hints) {
+      for (const Recipe& recipe : hint.recipes) {
+        if (concerns(recipe, part)) runs.push_back(run_of(recipe, part));
+      }
+    }
+    std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.nodes < b.nodes; });
+    return runs;
   }
 
-  void improve_part(Subproblem& sub, size_t parts_left, std::span<const Recipe> old_recipes) {
+  void improve_part(Subproblem& sub, size_t parts_left) {
+    const std::vector<Run> runs = runs_for(sub.part);
     const auto now = std::chrono::steady_clock::now();
     const Effort effort{.limits = {.nodes = options_.node_limit - bracket_.nodes,
                                    .deadline = now + std::max(deadline_ - now, {}) / parts_left},
                         .threads = options_.threads,
                         .seed = options_.seed,
                         .inference = options_.inference,
-                        .recipes = old_recipes};
+                        .runs = runs};
     improve(sub.instance, sub.bracket, enough() - sub.part.base, options_.capacity.has_value(), effort);
     bracket_.nodes += sub.bracket.nodes;
     if (sub.lower() <= bracket_.lower) return;

@@ -64,12 +64,19 @@ struct Bound {
   std::string text() const;  // "12 MiB are alive at time 41"
 };
 
-// A run of the complete search, by its number. What packed some buffers often packs them again after a small change,
-// where most other runs fail.
+// Which buffer the complete search branches on next.
+enum class Strategy : uint8_t {
+  fewest_choices,  // in the section with the fewest buffers that can come next, then the least slack
+  lowest,          // the lowest one, forced ones first
+  lowest_tight,    // the lowest one, in the section with the fewest choices
+};
+
+// How the complete search found a packing of some of the buffers. What packed them often packs them again after a small
+// change, where most other ways fail.
 struct Recipe {
-  uint64_t seed = 1;
-  int64_t run = 0;
-  int64_t nodes = 0;  // that it took
+  Strategy strategy = Strategy::lowest;
+  std::vector<int32_t> order = {};  // the buffers (indices), of equals the first is tried first
+  int64_t nodes = 0;                // that it took
 };
 
 struct Packing {

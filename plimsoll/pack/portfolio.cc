@@ -30,9 +30,7 @@ constexpr int64_t kCycle = kWays.size();
 constexpr double kGrowth = 1.25;     // of the nodes, each time round
 constexpr double kLongGrowth = 1.6;  // of the first way's when proving
 constexpr double kLeastNodes = 200;
-constexpr double kNoise = 0.1;  // on all criteria but C, from the second time round
-
-const Way& way_of(uint64_t seed, int64_t k) { return kWays[(static_cast<uint64_t>(k) + seed - 1) % kCycle]; }
+constexpr double kNoise = 0.1;  // on all criteria but C, not on the first runs of seed 1
 
 double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
@@ -63,10 +61,10 @@ double Portfolio::key(int32_t buffer, char criterion) const {
   }
 }
 
-std::vector<int32_t> Portfolio::ranks(const char* criteria, uint64_t seed, int64_t k) const {
+std::vector<int32_t> Portfolio::ranks(const char* criteria, int64_t k) const {
   std::vector<std::array<double, 3>> keys(instance_.count());
-  std::mt19937_64 random(seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(k));
-  const bool plain = seed == 1 && k < kCycle;
+  std::mt19937_64 random(seed_ * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(k));
+  const bool plain = seed_ == 1 && k < kCycle;
   for (int32_t i = 0; i < instance_.count(); ++i) {
     const double noise = plain ? 1 : std::exp(kNoise * (2 * uniform(random) - 1));
     for (int c = 0; c < 3; ++c) keys[i][c] = key(i, criteria[c]) * (criteria[c] == 'C' ? 1 : noise);
@@ -80,18 +78,12 @@ std::vector<int32_t> Portfolio::ranks(const char* criteria, uint64_t seed, int64
 }
 
 Run Portfolio::run(int64_t k, bool proving) const {
-  const Way& way = way_of(seed_, k);
+  const Way& way = kWays[(static_cast<uint64_t>(k) + seed_ - 1) % kCycle];
   const double rate = proving && &way == kWays.data() ? kLongGrowth : kGrowth;
   const int64_t cycles = k / kCycle;
   const double growth = std::pow(rate, static_cast<double>(cycles));
   const double nodes = std::min(growth * std::max(way.nodes_per_buffer * instance_.count(), kLeastNodes), 1e15);
-  return {{seed_, k, static_cast<int64_t>(nodes)}, way.strategy, ranks(way.criteria, seed_, k)};
-}
-
-Run Portfolio::again(const Recipe& recipe) const {
-  const Way& way = way_of(recipe.seed, recipe.run);
-  const int64_t nodes = recipe.nodes + recipe.nodes / 4;
-  return {{recipe.seed, recipe.run, nodes}, way.strategy, ranks(way.criteria, recipe.seed, recipe.run)};
+  return {way.strategy, ranks(way.criteria, k), static_cast<int64_t>(nodes)};
 }
 
 }  // namespace plimsoll::pack

@@ -12,9 +12,9 @@
 namespace plimsoll::pack {
 
 struct Run {
-  Recipe recipe;  // its seed and number, and the nodes it may take
   Strategy strategy = Strategy::lowest;
   std::vector<int32_t> ranks;
+  int64_t nodes = 0;
 };
 
 class Portfolio {
@@ -22,16 +22,13 @@ class Portfolio {
   Portfolio(const Instance& instance, uint64_t seed);
 
   // The k-th run, a function of the instance, the seed and the arguments alone. When `proving`, one way grows fast, to
-  // end proofs that no short run can. The first runs of seed 1 take the orders as they are, those of any other seed
-  // with noise on them and beginning with another way.
+  // end proofs that no short run can. The first runs of seed 1 take the orders as they are; those of any other seed
+  // have noise on them, and begin with another way.
   Run run(int64_t k, bool proving) const;
-
-  // A run that packed something similar, with a little more nodes than it took there.
-  Run again(const Recipe& recipe) const;
 
  private:
   double key(int32_t buffer, char criterion) const;
-  std::vector<int32_t> ranks(const char* criteria, uint64_t seed, int64_t k) const;
+  std::vector<int32_t> ranks(const char* criteria, int64_t k) const;
 
   const Instance& instance_;
   uint64_t seed_;

@@ -81,8 +81,6 @@ int32_t Search::choose() const {
     const int32_t lowest = choose_lowest();
     if (lowest < 0) return -1;
     buffer = choose_tightest(all, [&](int32_t i) { return state_.resting(i) == state_.resting(lowest); });
-  } else if (strategy_ == Strategy::by_rank) {
-    buffer = choose_by_rank();
   } else {
     buffer = choose_forced(all);
   }
@@ -95,15 +93,6 @@ int32_t Search::choose_lowest() const {
   const uint64_t* unplaced = state_.unplaced().words();
   for_each_common(unplaced, unplaced, state_.words(), [&](int32_t i) {
     if (!state_.waits(i) && (best < 0 || before(i, best))) best = i;
-  });
-  return best;
-}
-
-int32_t Search::choose_by_rank() const {
-  int32_t best = -1;
-  const uint64_t* unplaced = state_.unplaced().words();
-  for_each_common(unplaced, unplaced, state_.words(), [&](int32_t i) {
-    if ((best < 0 || ranks_[i] < ranks_[best]) && state_.placeable(i)) best = i;
   });
   return best;
 }

@@ -16,14 +16,6 @@
 
 namespace plimsoll::pack {
 
-// Which buffer to branch on next.
-enum class Strategy : uint8_t {
-  fewest_choices,  // in the section with the fewest buffers that can come next, then the least slack
-  lowest,          // the lowest one, forced ones first
-  lowest_tight,    // the lowest one, in the section with the fewest choices
-  by_rank,         // the one of smallest rank: follows a packing whose order of offsets the ranks are
-};
-
 enum class Verdict : uint8_t { found, infeasible, stopped };
 
 // When to give up. `cancelled` may be set from another thread.
@@ -58,7 +50,6 @@ class Search {
 
   int32_t choose() const;
   int32_t choose_lowest() const;
-  int32_t choose_by_rank() const;
   int32_t choose_forced(Span range) const;
   int32_t choose_in_section(int32_t section) const;
   template <typename Accept>

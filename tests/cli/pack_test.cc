@@ -34,7 +34,7 @@ TEST(CliPack, WritesOffsetsThatItReadsBackAsAHint) {
   std::string header;
   std::getline(written, header);
   EXPECT_NE(header.find("offset"), std::string::npos) << header;
-  EXPECT_EQ(plimsoll("pack " + file + " --hint " + out + " --verify").status, 0);
+  EXPECT_EQ(plimsoll("pack --hint " + out + " --hint " + out + " " + file + " --verify").status, 0);
 }
 
 TEST(CliPack, SaysThatABufferIsLargerThanTheCapacity) {

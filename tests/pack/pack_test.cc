@@ -140,7 +140,7 @@ TEST(Pack, StartsFromAHint) {
   const Result before = pack(buffers, options);
   ASSERT_TRUE(before) << before.why();
   buffers[7].bytes -= buffers[7].bytes > 1 ? 1 : 0;
-  options.hint = before->offsets;
+  options.hints = {&before.best, 1};
   const Result after = pack(buffers, options);
   ASSERT_TRUE(after) << after.why();
   EXPECT_EQ(find_fault(buffers, after->offsets, 1024), std::nullopt);
@@ -153,8 +153,8 @@ TEST(Pack, RepairsAHintAroundACollision) {
                            {.bytes = 5, .first = 1, .end = 3},
                            {.bytes = 4, .first = 2, .end = 9},
                            {.bytes = 7, .first = 6, .end = 9}};
-  const std::vector<int64_t> hint = {0, 4, 0, 4};
-  const Result result = pack(buffers, {.capacity = 11, .hint = hint});
+  const std::vector<Packing> hints = {{.offsets = {0, 4, 0, 4}}};
+  const Result result = pack(buffers, {.capacity = 11, .hints = hints});
   ASSERT_TRUE(result) << result.why();
   EXPECT_EQ(find_fault(buffers, result->offsets, 11), std::nullopt);
 }
@@ -165,10 +165,63 @@ TEST(Pack, RepairsAHintFromTheTop) {
                            {.bytes = 4, .first = 0, .end = 2},
                            {.bytes = 5, .first = 2, .end = 4},
                            {.bytes = 3, .first = 1, .end = 3}};
-  const std::vector<int64_t> hint = {0, 2, 2, 7};
-  const Result result = pack(buffers, {.capacity = 11, .node_limit = 0, .hint = hint});
+  const std::vector<Packing> hints = {{.offsets = {0, 2, 2, 7}}};
+  const Result result = pack(buffers, {.capacity = 11, .node_limit = 0, .hints = hints});
   ASSERT_TRUE(result) << result.why();
   EXPECT_EQ(find_fault(buffers, result->offsets, 11), std::nullopt);
+}
+
+// Planted so that no pass over the buffers packs them.
+const Options kDecidePlanted{.capacity = 1024, .time_limit_s = 600, .node_limit = 1'000'000};
+
+TEST(Pack, TriesOneHintAfterTheOther) {
+  std::mt19937_64 random(12);
+  const Buffers buffers = planted(random, 200, 100, 1024);
+  const std::vector<int64_t> none(buffers.size(), -1);
+  const std::vector<Packing> hints = {{.offsets = none}, *pack(buffers, kDecidePlanted)};
+  Options options = kDecidePlanted;
+  options.node_limit = 0;
+  options.hints = hints;
+  EXPECT_TRUE(pack(buffers, options));
+  options.hints = options.hints.first(1);
+  EXPECT_FALSE(pack(buffers, options));
+}
+
+TEST(Pack, SearchesAgainInTheWayThatFoundAHint) {
+  std::mt19937_64 random(12);
+  const Buffers buffers = planted(random, 200, 100, 1024);
+  const Result before = pack(buffers, kDecidePlanted);
+  ASSERT_EQ(before->recipes.size(), 1U);
+  EXPECT_LT(before->recipes[0].nodes, before->nodes) << "found by the first run, which shows nothing";
+  const std::vector<Packing> hints = {
+      {.offsets = std::vector<int64_t>(buffers.size(), -1), .recipes = before->recipes}};
+  Options options = kDecidePlanted;
+  options.hints = hints;
+  const Result again = pack(buffers, options);
+  ASSERT_TRUE(again) << again.why();
+  EXPECT_EQ(again->nodes, before->recipes[0].nodes);
+  EXPECT_EQ(again->offsets, before->offsets);
+}
+
+TEST(Pack, PacksVariously) {
+  std::mt19937_64 random(12);
+  const Buffers buffers = planted(random, 100, 50, 1024);
+  const std::vector<Packing> packings = pack_variously(buffers, 4, kDecidePlanted);
+  ASSERT_EQ(packings.size(), 4U);
+  for (size_t i = 0; i < packings.size(); ++i) {
+    EXPECT_EQ(find_fault(buffers, packings[i].offsets, 1024), std::nullopt) << i;
+    EXPECT_FALSE(packings[i].recipes.empty()) << i;
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(packings[i].offsets, packings[j].offsets) << i << " and " << j;
+  }
+}
+
+TEST(Pack, PacksOnlyInOneWayWhatNeedsNoSearch) {
+  EXPECT_TRUE(pack_variously(Buffers{{.bytes = 256, .first = 0, .end = 2}}, 4).empty());
+}
+
+TEST(Pack, RejectsHintsOfOtherBuffers) {
+  const std::vector<Packing> hints = {{.offsets = {0, 1}}};
+  EXPECT_THROW(pack(Buffers{{.bytes = 1, .first = 0, .end = 1}}, {.hints = hints}), ArgumentError);
 }
 
 // So many that first fit looks only at those that live with a buffer.
@@ -193,10 +246,13 @@ TEST(Pack, TakesHintsThatAreNoUse) {
   std::mt19937_64 random(13);
   for (int i = 0; i < 20 * kEffort; ++i) {
     const Buffers buffers = random_buffers(random, 10, {.alignments = true, .gaps = true});
-    std::vector<int64_t> hint;
-    for (size_t b = 0; b < buffers.size(); ++b) hint.push_back(between(random, -1, 20));
-    hint[0] = i % 3 == 0 ? INT64_MAX : i % 3 == 1 ? INT64_MIN : 0;
-    const Result result = pack(buffers, {.hint = hint});
+    std::vector<Packing> hints(2);
+    for (Packing& hint : hints) {
+      for (size_t b = 0; b < buffers.size(); ++b) hint.offsets.push_back(between(random, -1, 20));
+      hint.offsets[0] = i % 3 == 0 ? INT64_MAX : i % 3 == 1 ? INT64_MIN : 0;
+      hint.recipes = {{Strategy::lowest, {5, 5, -1, INT32_MAX}, i % 2 == 0 ? INT64_MAX : -1}};
+    }
+    const Result result = pack(buffers, {.hints = hints});
     ASSERT_EQ(result->peak_bytes, pack(buffers)->peak_bytes) << "case " << i;
     ASSERT_EQ(find_fault(buffers, result->offsets, result->peak_bytes), std::nullopt) << "case " << i;
   }
