@@ -352,15 +352,12 @@ struct Again {
     if (const auto says = oracle_says(buffers, *again.result); says != "right") verdict = says;
   }
 
-  double median() {
-    std::sort(gains.begin(), gains.end());
-    return gains.empty() ? 0 : gains[gains.size() / 2];
-  }
-
   std::string text() {
-    return fmt::format("median {:>6.1f} worst {:>5.2f} all {:>8.4f} s -> {:>7.4f} s {:>6.1f} times  {}{}", median(),
-                       gains.empty() ? 0 : gains.front(), fresh_seconds, hinted_seconds, fresh_seconds / hinted_seconds,
-                       verdict, unsolved == 0 ? "" : fmt::format(" ({} solved by neither, left out)", unsolved));
+    std::sort(gains.begin(), gains.end());
+    return fmt::format("median {:>6.1f} worst {:>5.2f} all {:>8.4f} s -> {:>7.4f} s {:>6.1f} times  {}{}",
+                       gains.empty() ? 0 : gains[gains.size() / 2], gains.empty() ? 0 : gains.front(), fresh_seconds,
+                       hinted_seconds, fresh_seconds / hinted_seconds, verdict,
+                       unsolved == 0 ? "" : fmt::format(" ({} solved by neither, left out)", unsolved));
   }
 
   static constexpr int64_t kMostNodes = 100'000;

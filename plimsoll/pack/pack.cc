@@ -11,7 +11,7 @@
 #include "plimsoll/pack/improve.h"
 #include "plimsoll/pack/instance.h"
 #include "plimsoll/pack/oracle.h"
-#include "plimsoll/pack/portfolio.h"
+#include "plimsoll/pack/recipe.h"
 #include "plimsoll/pack/repair.h"
 #include "plimsoll/pack/window.h"
 
@@ -92,30 +92,6 @@ struct Subproblem {
   Instance instance;
   Bracket bracket;
 };
-
-Recipe recipe_of(const Run& run, const Part& part) {
-  Recipe recipe{run.strategy, part.buffers, run.nodes};
-  for (size_t i = 0; i < run.ranks.size(); ++i) recipe.order[run.ranks[i]] = part.buffers[i];
-  return recipe;
-}
-
-// The buffers of a part rise.
-bool concerns(const Recipe& recipe, const Part& part) {
-  return !recipe.order.empty() && std::binary_search(part.buffers.begin(), part.buffers.end(), recipe.order.front());
-}
-
-// With a little more nodes than it took there; what the recipe does not know comes last.
-Run run_of(const Recipe& recipe, const Part& part) {
-  constexpr int64_t kMostNodes = int64_t{1} << 40;
-  const auto unknown = static_cast<int32_t>(recipe.order.size());
-  Run run{recipe.strategy, std::vector<int32_t>(part.buffers.size(), unknown),
-          std::min(recipe.nodes, kMostNodes) * 5 / 4};
-  for (int32_t rank = 0; rank < unknown; ++rank) {
-    const auto found = std::lower_bound(part.buffers.begin(), part.buffers.end(), recipe.order[rank]);
-    if (found != part.buffers.end() && *found == recipe.order[rank]) run.ranks[found - part.buffers.begin()] = rank;
-  }
-  return run;
-}
 
 class Packer {
  public:
@@ -219,20 +195,8 @@ class Packer {
     return true;
   }
 
-  // What the hints know of a part, the shortest first.
-  std::vector<Run> runs_for(const Part& part) const {
-    std::vector<Run> runs;
-    for (const Packing& hint : options_.hints) {
-      for (const Recipe& recipe : hint.recipes) {
-        if (concerns(recipe, part)) runs.push_back(run_of(recipe, part));
-      }
-    }
-    std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.nodes < b.nodes; });
-    return runs;
-  }
-
   void improve_part(Subproblem& sub, size_t parts_left) {
-    const std::vector<Run> runs = runs_for(sub.part);
+    const std::vector<Run> runs = runs_for(sub.part, options_.hints);
     const auto now = std::chrono::steady_clock::now();
     const Effort effort{.limits = {.nodes = options_.node_limit - bracket_.nodes,
                                    .deadline = now + std::max(deadline_ - now, {}) / parts_left},
@@ -313,6 +277,7 @@ Result pack(std::span<const Buffer> buffers, const Options& options) {
 std::vector<Packing> pack_variously(std::span<const Buffer> buffers, int count, const Options& options) {
   std::vector<Packing> packings;
   Options other = options;
+  other.hints = {};
   for (int i = 0; i < count; ++i) {
     ++other.seed;
     Result result = pack(buffers, other);
