@@ -162,10 +162,10 @@ class Improver {
     accept(campaign.team.search(last).offsets(), std::move(runs[last]));
   }
 
-  // What packed similar buffers comes first, for a few nodes; then it takes turns with all other runs.
+  // What packed similar buffers comes first, for a few nodes; later it takes a third of them.
   Run next_run(Campaign& campaign, bool proving) {
     const bool due = &campaign == &at_aim_ && repeated_ < effort_.runs.size() &&
-                     2 * repeated_nodes_ <= campaign.team.nodes() + kNodesAhead * instance_.count();
+                     3 * repeated_nodes_ <= campaign.team.nodes() + kNodesAhead * instance_.count();
     if (!due) return portfolio_.run(campaign.runs++, proving);
     const Run& run = effort_.runs[repeated_++];
     repeated_nodes_ += run.nodes;

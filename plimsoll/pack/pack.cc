@@ -109,11 +109,13 @@ class Packer {
         return infeasible(std::move(collision));
     }
     const bool searchable = instance_.count() <= kMostForSearch;
-    bracket_.best = pack_at_once(instance_);
     if (options_.capacity && bound_.bytes > *options_.capacity) {
+      bracket_.best = pack_at_once(instance_);
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
-    if (too_high() && !options_.hints.empty()) follow_hints(searchable);
+    if (!options_.hints.empty()) follow(options_.hints.front());
+    if (too_high()) keep_better(pack_at_once(instance_), {});
+    if (too_high() && !options_.hints.empty()) follow_other_hints(searchable);
     if (too_high() && searchable) search();
     if (too_high() && !searchable)
       bracket_.best = pack_greedily(instance_, enough(), std::move(bracket_.best), deadline_);
@@ -127,15 +129,21 @@ class Packer {
   bool too_high() const { return bracket_.best.peak > enough(); }
   Limits limits() const { return {.nodes = options_.node_limit - bracket_.nodes, .deadline = deadline_}; }
 
-  // First fit in the order of each; if none will do, what collides in the first of them is packed anew.
-  void follow_hints(bool searching) {
-    bool better = false;
-    for (const Packing& hint : options_.hints) {
-      const std::vector<int64_t> offsets = in_units(hint.offsets);
-      better |= keep_better(refill(instance_, offsets, wanted(offsets), limits()), hint.recipes);
+  // First fit in the order of a hint.
+  void follow(const Packing& hint) {
+    const std::vector<int64_t> offsets = in_units(hint.offsets);
+    Placement placement = refill(instance_, offsets, wanted(offsets), limits());
+    followed_ |= !placement.offsets.empty();
+    keep_better(std::move(placement), hint.recipes);
+  }
+
+  // If none can be followed, what collides in the first is packed anew.
+  void follow_other_hints(bool searching) {
+    for (const Packing& hint : options_.hints.subspan(1)) {
+      follow(hint);
       if (!too_high()) return;
     }
-    if (!searching || better) return;
+    if (!searching || followed_) return;
     const Packing& first = options_.hints.front();
     const std::vector<int64_t> offsets = in_units(first.offsets);
     keep_better(repair_windows(instance_, offsets, wanted(offsets), options_.inference, limits()), first.recipes);
@@ -188,11 +196,10 @@ class Packer {
     return first_fit(in_place, last);
   }
 
-  bool keep_better(Placement placement, const std::vector<Recipe>& recipes) {
-    if (placement.offsets.empty() || placement.peak >= bracket_.best.peak) return false;
+  void keep_better(Placement placement, const std::vector<Recipe>& recipes) {
+    if (placement.offsets.empty() || placement.peak >= bracket_.best.peak) return;
     bracket_.best = std::move(placement);
     recipes_ = recipes;
-    return true;
   }
 
   void improve_part(Subproblem& sub, size_t parts_left) {
@@ -251,6 +258,7 @@ class Packer {
   Bound bound_;
   Bracket bracket_;
   std::vector<Recipe> recipes_;  // of the best packing
+  bool followed_ = false;        // a hint, as far down as it was or as is asked for
   std::chrono::steady_clock::time_point deadline_;
 };
 
