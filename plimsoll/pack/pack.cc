@@ -113,9 +113,13 @@ class Packer {
       bracket_.best = pack_at_once(instance_);
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
-    if (!options_.hints.empty()) follow(options_.hints.front());
+    std::span<const Packing> hints = options_.hints;
+    if (!hints.empty() && !hints.front().recipes.empty()) {  // where that took a search, one pass will hardly do
+      follow(hints.front());
+      hints = hints.subspan(1);
+    }
     if (too_high()) keep_better(pack_at_once(instance_), {});
-    if (too_high() && !options_.hints.empty()) follow_other_hints(searchable);
+    if (too_high() && !options_.hints.empty()) follow(hints, searchable);
     if (too_high() && searchable) search();
     if (too_high() && !searchable)
       bracket_.best = pack_greedily(instance_, enough(), std::move(bracket_.best), deadline_);
@@ -137,9 +141,9 @@ class Packer {
     keep_better(std::move(placement), hint.recipes);
   }
 
-  // If none can be followed, what collides in the first is packed anew.
-  void follow_other_hints(bool searching) {
-    for (const Packing& hint : options_.hints.subspan(1)) {
+  // If none can be followed, what collides in the first of all is packed anew.
+  void follow(std::span<const Packing> hints, bool searching) {
+    for (const Packing& hint : hints) {
       follow(hint);
       if (!too_high()) return;
     }
