@@ -372,7 +372,7 @@ constexpr int kOthers = 15;
 // Packing again was tried on the changes up to 1040 while it was built; those from 5000 on were never looked at.
 void pack_again() {
   constexpr int kFirst = 5000;
-  constexpr int kChanges = 40;
+  constexpr int kChanges = 100;
   fmt::print(
       "packing again after 1 % of the buffers changed, at {} bytes, {} changes of each, processor time: with one "
       "earlier "
