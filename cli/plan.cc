@@ -58,7 +58,7 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   plan::PlanOptions options = plan_options(verb, budget_bytes);
   options.work_limit /= 10;  // for each of some twenty sizes
   const int64_t most = most_samples(verb.step.model);
-  auto whole = plan::find_largest_batch(step_of_batch(verb.step), costs, options, most);
+  auto whole = plan::find_largest_batch(step_of_batch(verb.step, verb.form()), costs, options, most);
   if (!whole) return std::nullopt;
   Batches found{std::move(*whole), std::nullopt};
   const ModelForms model(verb.step, verb.form());
@@ -185,7 +185,7 @@ void add_plan(const Command& app, int& status) {
   verb.add_option("-o,--output", options->output, "Write the plan here, as JSON");
   verb.add_option("--check", options->check, "Check a plan that was written");
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
-  verb.add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
+  verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_flag("--no-parts", options->no_parts, "Take the batch as a whole");
   verb.add_flag("--no-recompute", options->no_recompute, "Compute nothing again");
   verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");

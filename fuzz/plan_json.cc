@@ -20,7 +20,10 @@ const plimsoll::kernels::Lowered& lowered() {
 
 // A step whose forms are all this program: what is asked is whether any text makes the readers stumble.
 plimsoll::plan::StepForms forms() {
-  return {2, lowered, [](int64_t) { return lowered(); }, lowered};
+  plimsoll::plan::StepForms forms{2, lowered, [](int64_t) { return lowered(); }, lowered};
+  const plimsoll::plan::ChangedForms changed{forms, "8-bit-state", ""};
+  forms.otherwise = std::make_shared<const plimsoll::plan::ChangedForms>(changed);
+  return forms;
 }
 
 void read_step(std::string_view text) {

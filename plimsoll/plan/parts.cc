@@ -211,7 +211,7 @@ class PartsSearch {
   std::map<int64_t, int64_t> arenas_;
 };
 
-// What taking the batch in parts saves, were nothing computed again, and what it costs.
+// What taking the batch in parts saves beside changes of the numbers, were nothing computed again, and what it costs.
 Measure cut_of(const StepPlan& step) {
   Measure cut{"parts", fmt::format("{} parts of {}", step.sizes.size(), step.sizes.front()), 1, 0, -step.unplanned_s};
   int64_t largest = 0;
@@ -220,7 +220,51 @@ Measure cut_of(const StepPlan& step) {
     cut.cost_s += static_cast<double>(step.runs(i)) * step.programs[i].plan.unplanned_s;
   }
   cut.saved_bytes = step.unplanned_bytes - largest;
+  for (const Measure& change : step.changes) {
+    cut.saved_bytes -= change.saved_bytes;
+    cut.cost_s -= change.cost_s;
+  }
   return cut;
+}
+
+// A step as it is: its arena and its time.
+struct Unplanned {
+  int64_t bytes;
+  double seconds;
+};
+
+Unplanned unplanned(const StepForms& forms) {
+  const Lowered whole = forms.whole();
+  const Costs costs = forms.costs ? forms.costs(whole) : costs_of(whole, {});
+  return {plan_memory(whole).placement.arena_bytes, sum_of(costs.seconds)};
+}
+
+// With the change; what it is worth is told beside the step without.
+std::variant<StepPlan, Refusal> search_changed(const ChangedForms& changed, const PlanOptions& options,
+                                               const Unplanned& before) {
+  auto made = PartsSearch(changed.forms, options).run();
+  if (auto* refusal = std::get_if<Refusal>(&made)) {
+    refusal->unplanned_bytes = before.bytes;
+    refusal->unplanned_s = before.seconds;
+    return made;
+  }
+  auto& step = std::get<StepPlan>(made);
+  step.changes.push_back(
+      {changed.kind, changed.what, 1, before.bytes - step.unplanned_bytes, step.unplanned_s - before.seconds});
+  step.unplanned_bytes = before.bytes;
+  step.unplanned_s = before.seconds;
+  return made;
+}
+
+std::variant<StepPlan, Refusal> search(const StepForms& forms, const PlanOptions& options) {
+  if (!forms.otherwise) return PartsSearch(forms, options).run();
+  if (forms.otherwise->always) return search_changed(*forms.otherwise, options, unplanned(forms));
+  PlanOptions first = options;
+  first.find_smallest = false;
+  auto made = PartsSearch(forms, first).run();
+  const auto* refusal = std::get_if<Refusal>(&made);
+  if (refusal == nullptr) return made;
+  return search_changed(*forms.otherwise, options, {refusal->unplanned_bytes, refusal->unplanned_s});
 }
 
 }  // namespace
@@ -268,7 +312,7 @@ Costs StepPlan::costs() const {
 }
 
 std::vector<Measure> StepPlan::measures() const {
-  std::vector<Measure> list;
+  std::vector<Measure> list = changes;
   if (in_parts()) list.push_back(cut_of(*this));
   for (size_t i = 0; i < programs.size(); ++i) {
     for (Measure measure : programs[i].plan.measures) {
@@ -281,10 +325,10 @@ std::vector<Measure> StepPlan::measures() const {
 }
 
 std::variant<StepPlan, Refusal> plan_step(const StepForms& forms, const PlanOptions& options) {
-  auto made = PartsSearch(forms, options).run();
+  auto made = search(forms, options);
   const auto* step = std::get_if<StepPlan>(&made);
   if (step == nullptr || !forms.learn || !forms.learn(*step)) return made;
-  return PartsSearch(forms, options).run();
+  return search(forms, options);
 }
 
 }  // namespace plimsoll::plan

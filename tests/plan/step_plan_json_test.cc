@@ -69,7 +69,7 @@ TEST(StepPlanJson, SaysWhatIsWrongAndWhere) {
     std::string_view message;
   };
   const Change changes[] = {
-      {"\"plimsoll_step_plan\": 2", "\"plimsoll_step_plan\": 1", "plan.plimsoll_step_plan is '1', expected version 2"},
+      {"\"plimsoll_step_plan\": 3", "\"plimsoll_step_plan\": 2", "plan.plimsoll_step_plan is '2', expected version 3"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  0,", "plan.sizes[0] is '0', expected 1 to 10: the batch is 10"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  7,", "plan.sizes[1] is '4', expected 1 to 3"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  3,", "expected parts of a batch of 10, 1 samples more"},
