@@ -153,6 +153,23 @@ TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
   EXPECT_EQ(train("mlp --budget 1MiB --steps 1").status, 1);
 }
 
+TEST(CliBudget, HoldsStateIn8BitsWhereThatIsAllowedAndNothingElseFits) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the budget";
+  const std::string model = "gpt2-nano --batch 2 --seq 32 --steps 4 --no-measure ";
+  const Outcome refused = train(model + "--budget 86MiB");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.output.find("--allow 8-bit-state ("), std::string::npos) << refused.output;
+  const auto wide = json_of(train(model + "--budget 1GiB --allow 8-bit-state --json").output);
+  const auto coded = json_of(train(model + "--budget 86MiB --allow 8-bit-state --json").output);
+  EXPECT_TRUE(wide["measures"].empty());
+  ASSERT_FALSE(coded["measures"].empty());
+  EXPECT_EQ(coded["measures"][0]["kind"], "8-bit-state");
+  EXPECT_GT(coded["measures"][0]["saved_bytes"], 14 * kMiB);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(coded["steps"][i]["loss"].get<double>(), wide["steps"][i]["loss"].get<double>(), 0.01);
+  }
+}
+
 TEST(CliBudget, RefusesWaysToFitWithoutABudget) {
   for (const std::string way :
        {"--budget-file b", "--spill-dir .", "--allow batch-norm-parts", "--strict", "--no-measure"}) {
