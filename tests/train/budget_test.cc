@@ -50,7 +50,7 @@ InGroup train_in_group(const std::string& model, const std::string& budget, int 
   if (!parent) return {"no memory cgroups on this machine", {}};
   const MemoryGroup group(*parent, parse_bytes(budget));
   if (!group.works()) return {"no memory cgroup can be made in " + parent->string(), {}};
-  const std::string output = testing::TempDir() + "plimsoll_in_a_cgroup.json";
+  const std::string output = fmt::format("{}plimsoll_in_a_cgroup_{}.json", testing::TempDir(), getpid());
   const std::string command =
       fmt::format("XDG_CACHE_HOME={} exec {} train {} --budget {} --steps {} --json 2>/dev/null >{}",
                   testing::TempDir(), PLIMSOLL_BINARY, model, budget, steps, output);
