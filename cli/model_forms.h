@@ -147,6 +147,7 @@ class ModelForms {
   };
 
   void build_parts() {
+    places_ = models::find_slice_places(model_, f32_.asked);
     try {
       f32_.parts = models::build_parts_step(model_, f32_.asked);
       if (coded_) coded_->parts = models::build_parts_step(model_, coded_->asked);
@@ -162,6 +163,14 @@ class ModelForms {
                           }};
     forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
     if (measure_) forms.learn = [costs = costs_](const plan::StepPlan& step) { return costs->learn(step); };
+    if (built.asked.training) {
+      forms.places = places_;
+      forms.formed = [this, &built, spilled](const program::StepForm& form) {
+        models::StepOptions asked = built.asked;
+        asked.form = form;
+        return prepare(program::spill_state(models::build_step(model_, asked), spilled));
+      };
+    }
     if (!built.parts) return forms;
     const auto split = std::make_shared<program::SplitStep>(program::spill_state(built.parts->split, spilled));
     forms.part = [this, split](int64_t size) { return prepare(program::bind(split->part, {{"batch", size}})); };
@@ -178,6 +187,7 @@ class ModelForms {
   bool measure_;
   std::shared_ptr<KnownCosts> costs_;
   plan::Setting setting_;
+  program::SlicePlaces places_;
   std::string why_whole_;
 };
 

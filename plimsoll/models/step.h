@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plimsoll/models/zoo/zoo.h"
+#include "plimsoll/program/slices.h"
 #include "plimsoll/program/split_step.h"
 
 namespace plimsoll::models {
@@ -14,6 +15,7 @@ struct StepOptions {
   program::Bindings sizes = {};      // in place of the usual ones
   Size size = Size::full;
   bool through_batch_norm = false;  // of a step in parts
+  program::StepForm form = {};      // of a training step that is not in parts
 };
 
 // A step, and how what it keeps starts.
@@ -23,8 +25,11 @@ struct Step {
   std::vector<Init> state_inits;  // for the first of program.state; the optimizer's, which follow, start at 0
 };
 
-// ArgumentError from `bindings`, and for a precision that is not floating.
+// ArgumentError from `bindings`, and for a precision that is not floating, and from slice_batch.
 Step build_whole_step(const ModelInfo& model, const StepOptions& options = {});
+// Where such a step could be sliced.
+program::SlicePlaces find_slice_places(const ModelInfo& model, const StepOptions& options);
+
 // A training step in parts, its batch not bound, and how what it keeps starts.
 struct PartsStep {
   program::SplitStep split;
