@@ -119,6 +119,10 @@ class ModelForms {
     return forms;
   }
 
+  // With all that is allowed, needed or not: where what counts is how little will do.
+  plan::StepForms least_forms() const { return forms_of(coded_ ? *coded_ : f32_, INT64_MAX); }
+  bool may_code() const { return coded_.has_value(); }
+
   void start(run::Executor& executor, uint64_t seed) const {
     if (f32_.parts) return start_values(executor, f32_.parts->inits, f32_.parts->state_inits, seed);
     const models::Step step = models::build_whole_step(model_, f32_.asked);

@@ -62,7 +62,7 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   if (!whole) return std::nullopt;
   Batches found{std::move(*whole), std::nullopt};
   const ModelForms model(verb.step, verb.form());
-  const plan::StepForms forms = model.forms();
+  const plan::StepForms forms = model.least_forms();
   const bool can_cut = forms.part && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
   if (can_cut) found.part = plan::find_largest_batch(forms.part, costs, options, most);
   return found;
@@ -141,9 +141,10 @@ plan::LockEntry lock_entry(const PlanVerb& verb, const Lowered& lowered) {
 }
 
 int work_on_lock(const PlanVerb& verb) {
-  const ModelForms model(verb.step, {.parts = false});
-  const Lowered lowered = model.forms().whole();
-  const std::string setting = fmt::format("{}, {} threads", setting_text(model.setting()), lowered.threads);
+  const ModelForms model(verb.step, {.allow = verb.budget.form.allow, .parts = false});
+  const Lowered lowered = model.least_forms().whole();
+  const std::string setting = fmt::format("{}{}, {} threads", setting_text(model.setting()),
+                                          model.may_code() ? " in 8 bits" : "", lowered.threads);
   const plan::LockEntry entry = lock_entry(verb, lowered);
   if (!verb.check_lock.empty()) {
     const plan::Lock lock = plan::read_lock(read_file(verb.check_lock), verb.check_lock);
