@@ -156,9 +156,6 @@ TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
 TEST(CliBudget, HoldsStateIn8BitsWhereThatIsAllowedAndNothingElseFits) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the budget";
   const std::string model = "gpt2-nano --batch 2 --seq 32 --steps 4 --no-measure ";
-  const Outcome refused = train(model + "--budget 86MiB");
-  EXPECT_EQ(refused.status, 1);
-  EXPECT_NE(refused.output.find("--allow 8-bit-state ("), std::string::npos) << refused.output;
   const auto wide = json_of(train(model + "--budget 1GiB --allow 8-bit-state --json").output);
   const auto coded = json_of(train(model + "--budget 86MiB --allow 8-bit-state --json").output);
   EXPECT_TRUE(wide["measures"].empty());
