@@ -224,7 +224,7 @@ void add_estimate(const Command& app, int& /*status*/) {
   const auto options = std::make_shared<ModelOptions>();
   add_model_options(verb, *options);
   add_optimizer_option(verb, *options);
-  verb.add_option("--precision", options->precision, "f32 bf16 f16 f64").shows_default();
+  verb.add_option("--precision", options->precision, "f32 bf16 f16 f64, and i8 to infer").shows_default();
   verb.add_option("--mode", options->mode, "train or infer").shows_default();
   const auto device = std::make_shared<std::string>("cpu");
   verb.add_option("--device", *device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();

@@ -132,7 +132,7 @@ class ModelForms {
   void start(run::Executor& executor, uint64_t seed) const {
     if (parts_) return start_values(executor, parts_->inits, parts_->state_inits, seed);
     const models::Step step = models::build_whole_step(model_, asked_);
-    start_values(executor, step.inits, step.state_inits, seed);
+    start_values(executor, step.inits, step.state_inits, seed, step.quantized);
   }
 
   plan::SpillOptions spill_in(const std::string& folder) const { return costs_->spill_in(folder); }

@@ -15,7 +15,19 @@ const dnnl::stream& dnnl_stream() {
 }
 
 memory::data_type type_of(DType dtype) {
-  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  using Type = memory::data_type;
+  switch (dtype) {
+    case DType::bf16:
+      return Type::bf16;
+    case DType::i8:
+      return Type::s8;
+    case DType::u8:
+      return Type::u8;
+    case DType::i32:
+      return Type::s32;
+    default:
+      return Type::f32;
+  }
 }
 
 memory at(const memory::desc& desc, void* data) { return {desc, dnnl_engine(), data}; }
@@ -60,6 +72,11 @@ dnnl::primitive_attr dnnl_attributes() {
 bool dnnl_prefers_blocks() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
 
 bool dnnl_has_matrix_units() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_amx; }
+
+bool dnnl_multiplies_bytes() {
+  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_vnni);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
+}
 
 bool dnnl_computes(const Use& use) {
   static const bool multiplies = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
