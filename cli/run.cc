@@ -24,7 +24,7 @@ struct RunOptions {
 
 struct Output {
   std::string name;
-  std::string type;
+  program::Type type;
   std::vector<float> data;
 
   double mean() const {
@@ -52,7 +52,7 @@ std::vector<Output> outputs_of(run::Executor& executor) {
   std::vector<Output> outputs;
   for (const program::Value output : executor.program().outputs) {
     const program::ValueInfo& info = executor.program()[output];
-    outputs.push_back({info.name, info.type.text(), run::read_floats(executor, output)});
+    outputs.push_back({info.name, info.type, run::read_floats(executor, output)});
   }
   return outputs;
 }
@@ -79,17 +79,37 @@ Ran run_in(const RunOptions& options, const std::string& precision) {
   return {started.sizes, started.threads, peaks_of(started), least_s, outputs_of(executor)};
 }
 
-// The distance of two results by the length of the one that is right.
-double relative_error(const Output& found, const Output& right) {
-  double distance = 0;
+// How far a result is from the right one: the length of their difference, by the length of the right one, and by that
+// of what differs in it from sample to sample. (Biases do not, and hide errors where they are most of a result.)
+struct Error {
+  double of_result = 0;
+  std::optional<double> of_differences = {};  // where there are several samples
+};
+
+double squares_around_mean(const Output& output, size_t samples) {
+  const size_t size = output.data.size() / samples;
+  double sum = 0;
+  for (size_t i = 0; i < size; ++i) {
+    double mean = 0;
+    for (size_t n = 0; n < samples; ++n) mean += static_cast<double>(output.data[n * size + i]);
+    mean /= static_cast<double>(samples);
+    for (size_t n = 0; n < samples; ++n) sum += std::pow(static_cast<double>(output.data[n * size + i]) - mean, 2);
+  }
+  return sum;
+}
+
+Error error_of(const Output& found, const Output& right) {
+  double difference = 0;
   double length = 0;
   for (size_t i = 0; i < right.data.size(); ++i) {
     const auto r = static_cast<double>(right.data[i]);
-    const double difference = static_cast<double>(found.data[i]) - r;
-    distance += difference * difference;
+    difference += std::pow(static_cast<double>(found.data[i]) - r, 2);
     length += r * r;
   }
-  return distance == 0 ? 0 : std::sqrt(distance / length);
+  const auto share = [&](double of) { return difference == 0 ? 0 : std::sqrt(difference / of); };
+  const int64_t samples = right.type.shape.empty() ? 1 : right.type.shape[0].constant();
+  if (samples < 2) return {share(length)};
+  return {share(length), share(squares_around_mean(right, static_cast<size_t>(samples)))};
 }
 
 void print_json(const RunOptions& options, const Ran& ran, const std::optional<Ran>& compared) {
@@ -104,8 +124,12 @@ void print_json(const RunOptions& options, const Ran& ran, const std::optional<R
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
     const Output& output = ran.outputs[i];
     nlohmann::ordered_json told = {
-        {"name", output.name}, {"type", output.type}, {"mean", output.mean()}, {"largest", output.largest()}};
-    if (compared) told["relative_error"] = relative_error(output, compared->outputs[i]);
+        {"name", output.name}, {"type", output.type.text()}, {"mean", output.mean()}, {"largest", output.largest()}};
+    if (compared) {
+      const Error error = error_of(output, compared->outputs[i]);
+      told["relative_error"] = error.of_result;
+      if (error.of_differences) told["relative_error_of_differences"] = *error.of_differences;
+    }
     json["outputs"].push_back(std::move(told));
   }
   if (compared) {
@@ -127,8 +151,12 @@ void print_comparison(const RunOptions& options, const Ran& ran, const Ran& comp
   line("arena", format_bytes(ran.peaks.arena_bytes), format_bytes(compared.peaks.arena_bytes));
   line("fastest", milliseconds(ran.least_s), milliseconds(compared.least_s));
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
-    fmt::print("  %{} differs by {:.3g} % (the length of the difference by that of the result in {})\n",
-               ran.outputs[i].name, 100 * relative_error(ran.outputs[i], compared.outputs[i]), options.compare);
+    const Error error = error_of(ran.outputs[i], compared.outputs[i]);
+    fmt::print("  %{} is {:.3g} % off", ran.outputs[i].name, 100 * error.of_result);
+    if (error.of_differences) {
+      fmt::print(", {:.3g} % of what differs from sample to sample", 100 * *error.of_differences);
+    }
+    fmt::print("\n");
   }
 }
 
@@ -136,7 +164,7 @@ void print_text(const RunOptions& options, const Ran& ran, const std::optional<R
   fmt::print("{}: {} runs on {} threads, {:.1f} ms the fastest\n", options.step.model, options.times, ran.threads,
              ran.least_s * 1e3);
   for (const Output& output : ran.outputs) {
-    fmt::print("  %{} {}: mean {:.6g}, at most {:.6g} in size\n", output.name, output.type, output.mean(),
+    fmt::print("  %{} {}: mean {:.6g}, at most {:.6g} in size\n", output.name, output.type.text(), output.mean(),
                output.largest());
   }
   print_peaks(ran.peaks);

@@ -17,6 +17,9 @@ inline bool is_quantized(DType dtype) { return dtype == DType::i8 || dtype == DT
 constexpr int64_t least_byte(DType dtype) { return dtype == DType::u8 ? 0 : -127; }
 constexpr int64_t largest_byte(DType dtype) { return dtype == DType::u8 ? 255 : 127; }
 
+// So many products of bytes have a sum that 32 bits hold, whatever the bytes are.
+inline constexpr int64_t kMostProducts = 1 << 16;
+
 template <class T>
 struct RowScale {
   T scale;

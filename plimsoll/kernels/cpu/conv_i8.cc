@@ -1,12 +1,15 @@
 // Convolutions of bytes, by oneDNN, which wants channels last for them. x is brought into that order, and the sums are
 // brought out of it as they are scaled, both for a part of the result at a time: some samples, or some channels of one.
 // The sums of a part stay in the cache, and a convolution needs little scratch, however large its result.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/byte_products.h"
 #include "plimsoll/kernels/cpu/support/conv_shapes.h"
+#include "plimsoll/program/quantization.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -228,6 +231,9 @@ struct ByteConv {
 };
 
 Kernel conv_i8(const Use& use) {
+  if (use.in(1).elements() > program::kMostProducts * use.in(1).shape[0]) {
+    use.unsupported(fmt::format("the CPU sums at most {} products of bytes in a convolution", program::kMostProducts));
+  }
   const ByteConv conv(use);
   return {conv.scratch_bytes(), [conv](const Memory& m) { return conv.bind(m); }};
 }

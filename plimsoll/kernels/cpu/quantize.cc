@@ -99,53 +99,83 @@ Kernel quantize(const Use& use) {
 
 // ---- rows of bytes times weights ----
 
-template <class Sum, bool kBiased>
-PLIMSOLL_VECTORISED void scale_row(float* y, const float* scales, const float* bias, int64_t count, float of_x) {
+// y = sums scaled, plus the bias where there is one. The sums may lie where y does.
+template <class Sum>
+PLIMSOLL_VECTORISED void scale_row(float* y, const float* sums, const float* scales, const float* bias, int64_t count,
+                                   float of_x) {
+  if (bias == nullptr) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float number = as_number<Sum>(std::bit_cast<uint32_t>(y[i])) * (of_x * scales[i]);
-    y[i] = kBiased ? number + bias[i] : number;
+    for (int64_t i = 0; i < count; ++i) y[i] = as_number<Sum>(std::bit_cast<uint32_t>(sums[i])) * (of_x * scales[i]);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      y[i] = as_number<Sum>(std::bit_cast<uint32_t>(sums[i])) * (of_x * scales[i]) + bias[i];
+    }
   }
 }
 
-constexpr int64_t kPart = 1 << 18;  // weights that are widened at a time, where the machine does not multiply bytes
+constexpr int64_t kWidened = 1 << 18;  // weights at a time, where the machine does not multiply bytes
 
+// Some of the outputs, from some of the columns of x.
+struct LinearPart {
+  int64_t first_out, outs;
+  int64_t first_in, ins;
+  Kernel multiply = {};
+};
+
+// Sums of more products than 32 bits hold are made in parts, those of the first part where y is, those of others in
+// scratch. Where weights are widened, parts have some of the outputs.
 struct ByteLinear {
   int64_t rows, ins, outs;
   ProductTypes types;
   DType x_dtype;
   int threads;
-  int64_t size;  // outputs in all parts but the last
-  int64_t x_bytes = 0;
+  int64_t x_bytes = 0, sums_bytes = 0;
   Kernel widen = {};  // x, where it is not multiplied as it is
-  std::vector<Kernel> parts = {};
+  std::vector<LinearPart> parts = {};
 
   explicit ByteLinear(const Use& use)
-      : ins(use.in(1).shape[1]),
+      : rows(use.out().elements() / use.in(1).shape[0]),
+        ins(use.in(1).shape[1]),
         outs(use.in(1).shape[0]),
         types(product_types(use.in(0).dtype)),
         x_dtype(use.in(0).dtype),
         threads(use.threads) {
-    rows = use.out().elements() / outs;
-    size = multiplies_bytes() ? outs : std::clamp<int64_t>(kPart / std::max<int64_t>(ins, 1), 1, outs);
     if (ins == 0) return;
-    if (!multiplies_bytes()) {
+    if (multiplies_bytes()) {
+      cut(outs, program::kMostProducts);
+      if (ins > program::kMostProducts) sums_bytes = align_up(rows * outs * 4, kAlignment);
+    } else {
+      cut(std::max<int64_t>(kWidened / ins, 1), ins);
       x_bytes = align_up(rows * ins * 4, kAlignment);
       widen = reorder_kernel(desc_of(contiguous(x_dtype, {rows, ins})), desc_of(contiguous(types.x, {rows, ins})));
     }
-    for (int64_t first = 0; first < outs; first += size) parts.push_back(product(std::min(size, outs - first)));
   }
 
   bool multiplies_bytes() const { return types.sum == DType::i32; }
 
-  // Rows of x times some of the outputs, into the columns of y that are theirs.
-  Kernel product(int64_t outputs) const {
-    const auto x = desc_of(contiguous(types.x, {rows, ins}));
-    const auto given = desc_of(transposed(contiguous(DType::i8, {outputs, ins})));
-    const auto w = desc_of(transposed(contiguous(types.w, {outputs, ins})));
-    Tensor columns = contiguous(types.sum, {rows, outputs});
-    columns.strides[0] = outs;
-    const auto y = desc_of(columns);
+  void cut(int64_t most_outs, int64_t most_ins) {
+    for (int64_t in = 0; in < ins; in += most_ins) {
+      for (int64_t out = 0; out < outs; out += most_outs) {
+        LinearPart part{out, std::min(most_outs, outs - out), in, std::min(most_ins, ins - in)};
+        part.multiply = product(part);
+        parts.push_back(std::move(part));
+      }
+    }
+  }
+
+  // `columns` of a matrix whose rows are `from_row_to_row` apart.
+  static Tensor columns(DType dtype, int64_t rows, int64_t columns, int64_t from_row_to_row) {
+    Tensor tensor = contiguous(dtype, {rows, columns});
+    tensor.strides[0] = from_row_to_row;
+    return tensor;
+  }
+
+  Kernel product(const LinearPart& part) const {
+    const auto x = desc_of(columns(types.x, rows, part.ins, ins));
+    const auto given = desc_of(transposed(columns(DType::i8, part.outs, part.ins, ins)));
+    const auto w = multiplies_bytes() ? given : desc_of(transposed(contiguous(types.w, {part.outs, part.ins})));
+    const auto y = desc_of(columns(types.sum, rows, part.outs, outs));
     DnnlKernel kernel(dnnl::matmul::primitive_desc({x, w, y}, dnnl_attributes(), dnnl_engine()));
     kernel.input(DNNL_ARG_SRC, 0, x, x);
     kernel.input(DNNL_ARG_WEIGHTS, 1, given, w);
@@ -155,44 +185,55 @@ struct ByteLinear {
 
   int64_t scratch_bytes() const {
     int64_t most = widen.scratch_bytes;
-    for (const Kernel& part : parts) most = std::max(most, part.scratch_bytes);
-    return x_bytes + most;
+    for (const LinearPart& part : parts) most = std::max(most, part.multiply.scratch_bytes);
+    return x_bytes + sums_bytes + most;
   }
 
-  std::vector<Task> bind_products(const Memory& m) const {
+  Task bind(const Memory& m) const {
     std::vector<Task> tasks;
-    std::byte* const pads = m.scratch + x_bytes;
+    std::byte* const pads = m.scratch + x_bytes + sums_bytes;
     std::byte* const x = widen.bind ? m.scratch : m.inputs[0];
     if (widen.bind) tasks.push_back(widen.bind({{m.inputs[0]}, {x}, pads}));
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const int64_t first = static_cast<int64_t>(i) * size;
-      tasks.push_back(parts[i].bind({{x, m.inputs[1] + first * ins}, {m.outputs[0] + first * 4}, pads}));
+    for (const LinearPart& part : parts) {
+      std::byte* const sums = part.first_in == 0 ? m.outputs[0] : m.scratch + x_bytes;
+      tasks.push_back(part.multiply.bind(
+          {{x + part.first_in * element_bytes(types.x), m.inputs[1] + part.first_out * ins + part.first_in},
+           {sums + part.first_out * 4},
+           pads}));
+      const bool completes = part.first_out + part.outs == outs;
+      if (completes) tasks.push_back(scaling(m, reinterpret_cast<float*>(sums), part.first_in == 0));
     }
-    return tasks;
+    return [tasks = std::move(tasks)] {
+      for (const Task& task : tasks) task();
+    };
   }
 
-  void scale(float* y, const float* x_scale, const float* w_scale, const float* bias) const {
-    const auto scale_one = [&](auto zero) {
-      using Sum = decltype(zero);
-      return bias == nullptr ? scale_row<Sum, false> : scale_row<Sum, true>;
+  // The first sums take the bias; others are added to what is there.
+  Task scaling(const Memory& m, const float* sums, bool first) const {
+    const auto one = multiplies_bytes() ? scale_row<int32_t> : scale_row<float>;
+    return [=, rows = rows, outs = outs, threads = threads, x_scale = m.in<float>(2), w_scale = m.in<float>(3),
+            bias = first ? m.in<float>(4) : m.out<float>(), y = m.out<float>()] {
+      parallel(threads, rows, kGrain / (outs + 1) + 1, [&](int, int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          one(y + row * outs, sums + row * outs, w_scale, first ? bias : bias + row * outs, outs, x_scale[row]);
+        }
+      });
     };
-    const auto one = multiplies_bytes() ? scale_one(int32_t{}) : scale_one(float{});
-    parallel(threads, rows, kGrain / (outs + 1) + 1, [&](int, int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) one(y + row * outs, w_scale, bias, outs, x_scale[row]);
-    });
+  }
+
+  // Without products.
+  Task empty(const Memory& m) const {
+    return [scale = scaling(m, m.out<float>(), true), y = m.outputs[0], bytes = static_cast<size_t>(rows * outs * 4)] {
+      std::memset(y, 0, bytes);
+      scale();
+    };
   }
 };
 
 Kernel linear_i8(const Use& use) {
   const ByteLinear linear(use);
-  return {linear.scratch_bytes(), [linear](const Memory& m) -> Task {
-            return [=, tasks = linear.bind_products(m), y = m.out<float>(), x_scale = m.in<float>(2),
-                    w_scale = m.in<float>(3), bias = m.in<float>(4)] {
-              if (tasks.empty()) std::memset(y, 0, static_cast<size_t>(linear.rows * linear.outs * 4));  // empty sums
-              for (const Task& task : tasks) task();
-              linear.scale(y, x_scale, w_scale, bias);
-            };
-          }};
+  return {linear.scratch_bytes(),
+          [linear](const Memory& m) { return linear.ins == 0 ? linear.empty(m) : linear.bind(m); }};
 }
 
 // ---- rows of a table of bytes ----

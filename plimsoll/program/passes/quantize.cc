@@ -7,6 +7,7 @@
 
 #include "plimsoll/program/ops/quantize.h"
 #include "plimsoll/program/passes/facts.h"
+#include "plimsoll/program/quantization.h"
 
 namespace plimsoll::program {
 namespace {
@@ -17,9 +18,13 @@ struct Form {
   size_t weights = 1;
 };
 
+bool sums_fit(const Type& weights) {
+  return !weights.shape.is_constant() || weights.spec().shape.elements() <= kMostProducts * weights.spec().shape[0];
+}
+
 std::optional<Form> form_of(const Program& program, const Op& op) {
   const std::string_view name = op.def->name;
-  if (name == "conv") return Form{"conv_i8"};
+  if (name == "conv") return sums_fit(program[op.inputs[1]].type) ? std::optional(Form{"conv_i8"}) : std::nullopt;
   if (name == "linear") return Form{"linear_i8"};
   if (name == "embedding") return Form{"embedding_i8", 0};
   const bool is_linear = name == "matmul" && attribute(op, "transpose_b").flag() &&
@@ -134,6 +139,8 @@ class Quantizer {
     b_.set_phase(phase);
     const DType dtype = never_negative_[static_cast<size_t>(x.index)] ? DType::u8 : DType::i8;
     known->second = image ? quantize(b_, x, dtype) : quantize_rows(b_, x, dtype);
+    b_.rename(known->second.bytes, given_[x].name + ".bytes");
+    b_.rename(known->second.scale, given_[x].name + ".scale");
     places_.push_back(place);
     return known->second;
   }

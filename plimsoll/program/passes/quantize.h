@@ -21,8 +21,8 @@ inline constexpr int64_t kLeastQuantized = 4096;  // bytes; smaller ones are not
 
 // Turns conv, linear, products with a transposed parameter, and embedding into ops of ops/quantize.h where the weights
 // are an f32 parameter of at least so many bytes that nothing else reads. Parameters keep their names and places; what
-// they multiply is brought to bytes once for all that read it. All else stays f32. For inference: it changes the
-// numbers, and what it makes has no gradients.
+// they multiply is brought to bytes once for all that read it. All else stays f32, also convolutions whose sums have
+// more products than kMostProducts. For inference: it changes the numbers, and what it makes has no gradients.
 QuantizedProgram quantize_weights(Program program, int64_t least_bytes = kLeastQuantized);
 
 }  // namespace plimsoll::program
