@@ -1,6 +1,7 @@
 // Numbers as bytes, products of bytes, and the pass that puts them into a model.
 #include "plimsoll/program/ops/quantize.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/limits.h"

@@ -35,12 +35,4 @@ void for_sums(DType sum, const F& f) {
   }
 }
 
-// From one layout and dtype to another: operand 0 to result 0.
-inline Kernel reorder_kernel(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
-  DnnlKernel kernel(dnnl::reorder::primitive_desc(dnnl_engine(), from, dnnl_engine(), to, dnnl_attributes()));
-  kernel.input(DNNL_ARG_FROM, 0, from, from);
-  kernel.output(DNNL_ARG_TO, 0, to, to);
-  return std::move(kernel).finish();
-}
-
 }  // namespace plimsoll::kernels

@@ -173,4 +173,11 @@ Task DnnlKernel::bind(const Memory& memory) const {
   };
 }
 
+Kernel reorder_kernel(const memory::desc& from, const memory::desc& to) {
+  DnnlKernel kernel(dnnl::reorder::primitive_desc(dnnl_engine(), from, dnnl_engine(), to, dnnl_attributes()));
+  kernel.input(DNNL_ARG_FROM, 0, from, from);
+  kernel.output(DNNL_ARG_TO, 0, to, to);
+  return std::move(kernel).finish();
+}
+
 }  // namespace plimsoll::kernels

@@ -66,4 +66,7 @@ class DnnlKernel {
   int64_t pad_offset_ = 0;
 };
 
+// Operand 0 in another layout or dtype, as result 0.
+Kernel reorder_kernel(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+
 }  // namespace plimsoll::kernels
