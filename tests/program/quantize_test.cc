@@ -109,7 +109,7 @@ TEST(Quantize, RulesSayWhatMustHold) {
 // ---- the pass ----
 
 std::string quantized(const std::string& text) {
-  const QuantizedProgram made = quantize_weights(parse_program(text), 0);
+  const QuantizedProgram made = quantize_weights(parse_program(text), {.least_bytes = 0, .least_products = 0});
   verify(made.program);
   return write_program(made.program);
 }
@@ -183,13 +183,17 @@ parameter %w: f32[3,3]
 %y = linear(%x, %w)
 output %y)";
   EXPECT_EQ(quantized(text), completed(text));
-  EXPECT_EQ(write_program(quantize_weights(parse_program(two), 37).program), completed(two));
-  EXPECT_NE(write_program(quantize_weights(parse_program(two), 36).program), completed(two));
+  const auto of_two = [&](const QuantizeOptions& options) {
+    return write_program(quantize_weights(parse_program(two), options).program);
+  };
+  EXPECT_NE(of_two({.least_bytes = 36, .least_products = 3}), completed(two));
+  EXPECT_EQ(of_two({.least_bytes = 37, .least_products = 3}), completed(two));
+  EXPECT_EQ(of_two({.least_bytes = 36, .least_products = 4}), completed(two));
 }
 
 TEST(QuantizeWeights, SaysWhichParametersHaveWhichScales) {
   const QuantizedProgram made =
-      quantize_weights(parse_program("input %x: f32[2,3]\nparameter %small: f32[1,3]\nparameter %w: f32[2000,3]\n"
+      quantize_weights(parse_program("input %x: f32[2,40]\nparameter %small: f32[1,40]\nparameter %w: f32[2000,40]\n"
                                      "%a = linear(%x, %small)\n%b = linear(%x, %w)\noutput %a\noutput %b\n"));
   ASSERT_EQ(made.parameters.size(), 1U);
   EXPECT_EQ(made.program[made.parameters[0].weights].name, "w");

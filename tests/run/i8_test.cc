@@ -28,7 +28,9 @@ models::Step small_step(const models::ModelInfo& model, bool training = false) {
 }
 
 // All weights, however small they are here.
-program::QuantizedProgram in_i8(const models::Step& step) { return program::quantize_weights(step.program, 0); }
+program::QuantizedProgram in_i8(const models::Step& step) {
+  return program::quantize_weights(step.program, {.least_bytes = 0, .least_products = 0});
+}
 
 using Floats = std::map<std::string, std::vector<float>, std::less<>>;
 

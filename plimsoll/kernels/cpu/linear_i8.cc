@@ -25,7 +25,9 @@ PLIMSOLL_VECTORISED void scale_row(float* y, const float* sums, const float* sca
   }
 }
 
-constexpr int64_t kWidened = 1 << 18;  // weights at a time, where the machine does not multiply bytes
+constexpr int64_t kSums = 1 << 18;     // in a part
+constexpr int64_t kFewestOuts = 512;   // of a part: products of fewer are slow
+constexpr int64_t kWidened = 1 << 18;  // weights in a part, where the machine does not multiply bytes
 
 // Some of the outputs, from some of the columns of x.
 struct LinearPart {
@@ -35,8 +37,9 @@ struct LinearPart {
   Kernel multiply = {};
 };
 
-// Sums of more products than 32 bits hold are made in parts, those of the first part where y is, those of others in
-// scratch. Where weights are widened, parts have some of the outputs.
+// A part has some of the outputs, so that its sums are still in the cache when they are scaled, and few weights are
+// widened at a time. Sums of more products than 32 bits hold are made of several, those of the first columns where y
+// is, those of others in scratch.
 struct ByteLinear {
   int64_t rows, ins, outs;
   ProductTypes types;
@@ -53,7 +56,8 @@ struct ByteLinear {
         x_dtype(use.in(0).dtype),
         threads(use.threads) {
     const int64_t most_ins = std::clamp<int64_t>(ins, 1, program::kMostProducts);
-    const int64_t most_outs = multiplies_bytes() ? outs : std::max<int64_t>(kWidened / most_ins, 1);
+    const int64_t most_outs =
+        multiplies_bytes() ? std::max(kSums / rows, kFewestOuts) : std::max<int64_t>(kWidened / most_ins, 1);
     if (!multiplies_bytes()) x_bytes = align_up(rows * most_ins * 4, kAlignment);
     if (most_ins < ins) sums_bytes = align_up(rows * outs * 4, kAlignment);
     for (int64_t in = 0; in < ins; in += most_ins) {
@@ -96,11 +100,10 @@ struct ByteLinear {
       std::byte* const given = m.inputs[0] + part.first_in;
       std::byte* const x = multiplies_bytes() ? given : m.scratch;
       std::byte* const w = m.inputs[1] + part.first_out * ins + part.first_in;
-      std::byte* const sums = part.first_in == 0 ? m.outputs[0] : m.scratch + x_bytes;
+      std::byte* const sums = (part.first_in == 0 ? m.outputs[0] : m.scratch + x_bytes) + part.first_out * 4;
       if (part.widen.bind) tasks.push_back(part.widen.bind({{given}, {x}, pads}));
-      tasks.push_back(part.multiply.bind({{x, w}, {sums + part.first_out * 4}, pads}));
-      const bool completes = part.first_out + part.outs == outs;
-      if (completes) tasks.push_back(scaling(m, reinterpret_cast<float*>(sums), part.first_in == 0));
+      tasks.push_back(part.multiply.bind({{x, w}, {sums}, pads}));
+      tasks.push_back(scaling(m, part, reinterpret_cast<float*>(sums)));
     }
     return [tasks = std::move(tasks)] {
       for (const Task& task : tasks) task();
@@ -108,13 +111,17 @@ struct ByteLinear {
   }
 
   // The first sums take the bias; others are added to what is there.
-  Task scaling(const Memory& m, const float* sums, bool first) const {
-    const auto one = multiplies_bytes() ? scale_row<int32_t> : scale_row<float>;
-    return [=, rows = rows, outs = outs, threads = threads, x_scale = m.in<float>(2), w_scale = m.in<float>(3),
-            bias = first ? m.in<float>(4) : m.out<float>(), y = m.out<float>()] {
-      parallel(threads, rows, kGrain / (outs + 1) + 1, [&](int, int64_t begin, int64_t end) {
+  Task scaling(const Memory& m, const LinearPart& part, const float* sums) const {
+    const bool first = part.first_in == 0;
+    float* const y = m.out<float>() + part.first_out;
+    const float* const bias = m.in<float>(4) == nullptr ? nullptr : m.in<float>(4) + part.first_out;
+    return [=, step = outs, rows = rows, count = part.outs, threads = threads, x_scale = m.in<float>(2),
+            w_scale = m.in<float>(3) + part.first_out,
+            scale = multiplies_bytes() ? scale_row<int32_t> : scale_row<float>] {
+      parallel(threads, rows, kGrain / (count + 1) + 1, [&](int, int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
-          one(y + row * outs, sums + row * outs, w_scale, first ? bias : bias + row * outs, outs, x_scale[row]);
+          float* const to = y + row * step;
+          scale(to, sums + row * step, w_scale, first ? bias : to, count, x_scale[row]);
         }
       });
     };
@@ -122,7 +129,8 @@ struct ByteLinear {
 
   // Without products.
   Task empty(const Memory& m) const {
-    return [scale = scaling(m, m.out<float>(), true), y = m.outputs[0], bytes = static_cast<size_t>(rows * outs * 4)] {
+    return [scale = scaling(m, {0, outs, 0, 0}, m.out<float>()), y = m.outputs[0],
+            bytes = static_cast<size_t>(rows * outs * 4)] {
       std::memset(y, 0, bytes);
       scale();
     };

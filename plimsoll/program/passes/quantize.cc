@@ -18,22 +18,24 @@ struct Form {
   size_t weights = 1;
 };
 
-bool sums_fit(const Type& weights) {
-  return !weights.shape.is_constant() || weights.spec().shape.elements() <= kMostProducts * weights.spec().shape[0];
-}
-
-std::optional<Form> form_of(const Program& program, const Op& op) {
+std::optional<Form> form_of(const Program& program, const Op& op, const QuantizeOptions& options) {
   const std::string_view name = op.def->name;
-  if (name == "conv") return sums_fit(program[op.inputs[1]].type) ? std::optional(Form{"conv_i8"}) : std::nullopt;
-  if (name == "linear") return Form{"linear_i8"};
   if (name == "embedding") return Form{"embedding_i8", 0};
-  const bool is_linear = name == "matmul" && attribute(op, "transpose_b").flag() &&
-                         !attribute(op, "transpose_a").flag() && program[op.inputs[1]].type.shape.rank() == 2;
-  return is_linear ? std::optional(Form{"linear_i8"}) : std::nullopt;
+  const bool is_linear =
+      name == "linear" || (name == "matmul" && attribute(op, "transpose_b").flag() &&
+                           !attribute(op, "transpose_a").flag() && program[op.inputs[1]].type.shape.rank() == 2);
+  if (!is_linear && name != "conv") return std::nullopt;
+  const Dims& w = program[op.inputs[1]].type.shape;
+  const Dim products = Dims(std::span(w.begin() + 1, w.end())).elements();
+  const int64_t most = is_linear ? INT64_MAX : kMostProducts;
+  if (!products.is_constant() || products.constant() < options.least_products || products.constant() > most) {
+    return std::nullopt;
+  }
+  return Form{is_linear ? "linear_i8" : "conv_i8"};
 }
 
 // Whether ops that read the storage of a parameter read it as weights, and the caller does not at all. By value.
-std::vector<bool> only_weights(const Program& program) {
+std::vector<bool> only_weights(const Program& program, const QuantizeOptions& options) {
   std::vector<bool> only(program.values.size(), true);
   const auto spoil = [&](Value value) { only[static_cast<size_t>(program[value].storage.index)] = false; };
   for (size_t i = 0; i < program.values.size(); ++i) {
@@ -42,7 +44,7 @@ std::vector<bool> only_weights(const Program& program) {
   }
   for (const Value output : program.outputs) spoil(output);
   for (const Op& op : program.ops) {
-    const auto form = form_of(program, op);
+    const auto form = form_of(program, op, options);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (!form || i != form->weights) spoil(op.inputs[i]);
     }
@@ -79,14 +81,15 @@ std::vector<bool> never_negative(const Program& program) {
 
 class Quantizer {
  public:
-  Quantizer(Program program, int64_t least_bytes)
-      : given_(program),
-        only_weights_(only_weights(given_)),
+  Quantizer(Program program, const QuantizeOptions& options)
+      : options_(options),
+        given_(program),
+        only_weights_(only_weights(given_, options)),
         never_negative_(never_negative(given_)),
         b_(std::move(program)) {
     const Facts facts(given_);
     for (const Value parameter : given_.parameters) {
-      if (facts.readers(parameter) > 0 && is_worth_it(parameter, least_bytes)) add_scales(parameter);
+      if (facts.readers(parameter) > 0 && can_change(parameter)) add_scales(parameter);
     }
   }
 
@@ -106,10 +109,10 @@ class Quantizer {
   }
 
  private:
-  bool is_worth_it(Value parameter, int64_t least_bytes) const {
+  bool can_change(Value parameter) const {
     const Type& type = given_[parameter].type;
     return type.dtype == DType::f32 && type.shape.is_constant() &&
-           only_weights_[static_cast<size_t>(parameter.index)] && type.spec().bytes() >= least_bytes;
+           only_weights_[static_cast<size_t>(parameter.index)] && type.spec().bytes() >= options_.least_bytes;
   }
 
   void add_scales(Value parameter) {
@@ -119,7 +122,7 @@ class Quantizer {
   }
 
   void change(Op& op, size_t place) {
-    const auto form = form_of(given_, op);
+    const auto form = form_of(given_, op, options_);
     if (!form) return;
     const Value w = op.inputs[form->weights];
     const auto found = scales_.find(w.index);
@@ -156,6 +159,7 @@ class Quantizer {
     return all;
   }
 
+  QuantizeOptions options_;
   Program given_;
   std::vector<bool> only_weights_;
   std::vector<bool> never_negative_;
@@ -167,8 +171,8 @@ class Quantizer {
 
 }  // namespace
 
-QuantizedProgram quantize_weights(Program program, int64_t least_bytes) {
-  return Quantizer(std::move(program), least_bytes).run();
+QuantizedProgram quantize_weights(Program program, const QuantizeOptions& options) {
+  return Quantizer(std::move(program), options).run();
 }
 
 }  // namespace plimsoll::program
