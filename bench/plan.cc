@@ -19,6 +19,7 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/bounds.h"
+#include "plimsoll/plan/estimate.h"
 #include "plimsoll/plan/measure.h"
 #include "plimsoll/plan/parts.h"
 #include "plimsoll/plan/search.h"
@@ -66,10 +67,17 @@ Lowered prepare(std::string_view model, const program::Bindings& sizes) {
   return kernels::prepare(models::build_step(models::find_model(model), options_of(sizes)), kOneThread);
 }
 
-// The step of a model in its forms, for a batch that is taken in parts; one form where it cannot be.
+// The step of a model in all its forms.
 plan::StepForms forms_of(const Case& wanted, const plan::CostTable& table) {
   plan::StepForms forms{wanted.sizes.at("batch"), [wanted] { return prepare(wanted.model, wanted.sizes); }};
   forms.costs = [&table](const Lowered& lowered) { return plan::costs_of(lowered, table); };
+  const models::ModelInfo& model = models::find_model(wanted.model);
+  forms.places = models::find_slice_places(model, options_of(wanted.sizes));
+  forms.formed = [&model, wanted](const program::StepForm& form) {
+    models::StepOptions options = options_of(wanted.sizes);
+    options.form = form;
+    return kernels::prepare(models::build_step(model, options), kOneThread);
+  };
   try {
     const auto cut = std::make_shared<models::PartsStep>(
         models::build_parts_step(models::find_model(wanted.model), options_of(wanted.sizes)));
@@ -94,12 +102,12 @@ struct Subject {
   std::vector<double> seconds;
   StepGraph graph;
   int64_t unplanned_bytes = 0;
+  int64_t other_bytes = 0;  // of them: what comes in or stays, and gradients of parameters
   double unplanned_s = 0;
 
-  int64_t activation_bytes() const { return unplanned_bytes - graph.resident_bytes; }
+  int64_t activation_bytes() const { return unplanned_bytes - other_bytes; }
   Point point(int64_t bytes, double time_s) const {
-    return {static_cast<double>(bytes - graph.resident_bytes) / static_cast<double>(activation_bytes()),
-            time_s / unplanned_s};
+    return {static_cast<double>(bytes - other_bytes) / static_cast<double>(activation_bytes()), time_s / unplanned_s};
   }
   Point point(const plan::Holds& holds) const {
     plan::Scheduler scheduler(graph);
@@ -107,6 +115,11 @@ struct Subject {
     return point(schedule.peak_bytes, schedule.seconds);
   }
 };
+
+// Of parameters, at the fullest moment of the step as it is.
+int64_t gradient_bytes(const Lowered& lowered) {
+  return plan::estimate(lowered).at_peak[static_cast<size_t>(Category::gradient)];
+}
 
 Subject subject_of(const Case& wanted) {
   Subject subject;
@@ -120,6 +133,7 @@ Subject subject_of(const Case& wanted) {
   plan::Scheduler scheduler(subject.graph);
   const Schedule& whole = scheduler.run(plan::hold_all(subject.graph));
   subject.unplanned_bytes = whole.peak_bytes;
+  subject.other_bytes = subject.graph.resident_bytes + gradient_bytes(subject.lowered);
   subject.unplanned_s = whole.seconds;
   return subject;
 }
@@ -161,14 +175,23 @@ struct Curve {
   std::vector<Point> points;
 };
 
-// "in 4 parts +3.1 %": the same batch and the same gradients, where parts are allowed, too.
-std::string with_parts(const Subject& subject, const plan::StepForms& forms, int64_t budget_bytes) {
-  if (!forms.part) return "no parts: batch norm";
+// "in 4 parts +3.1 %": the same batch and the same gradients, cut as the forms allow.
+std::string cut(const Subject& subject, const plan::StepForms& forms, int64_t budget_bytes) {
   const auto made = plan::plan_step(forms, {.budget_bytes = budget_bytes, .find_smallest = false, .time_limit_s = 60});
   const auto* step = std::get_if<plan::StepPlan>(&made);
-  if (step == nullptr) return "not in parts either";
-  return fmt::format("in {} {} {:+.1f} %", step->sizes.size(), step->sizes.size() == 1 ? "part" : "parts",
-                     (step->predicted_s / subject.unplanned_s - 1) * 100);
+  if (step == nullptr) return "refused";
+  const double time = (step->predicted_s / subject.unplanned_s - 1) * 100;
+  if (step->in_parts()) return fmt::format("{:+.1f} % in {} parts", time, step->sizes.size());
+  const program::StepForm& form = step->form;
+  if (form.slices == 1) return fmt::format("{:+.1f} % whole{}", time, form.late ? ", late" : "");
+  return fmt::format("{:+.1f} % in {} slices of {}+{} ops", time, form.slices, form.first, form.last);
+}
+
+std::string cut_both_ways(const Subject& subject, const plan::StepForms& forms, int64_t budget_bytes) {
+  plan::StepForms no_parts = forms;
+  no_parts.part = {};
+  return fmt::format("no parts {}; any form {}", cut(subject, no_parts, budget_bytes),
+                     forms.part ? cut(subject, forms, budget_bytes) : "the same");
 }
 
 // Of the disk that the build is on.
@@ -204,12 +227,12 @@ Curve run_curve(const Case& wanted) {
   bool refused = false;
   for (const double fraction : kFractions) {
     const auto part = static_cast<int64_t>(static_cast<double>(subject.activation_bytes()) * fraction);
-    const int64_t budget = subject.graph.resident_bytes + part;
+    const int64_t budget = subject.other_bytes + part;
     const double start = cpu_seconds();
     const auto made =
         plan::make_plan(subject.lowered, {.budget_bytes = budget, .op_seconds = subject.seconds, .time_limit_s = 60});
     const double took = cpu_seconds() - start;
-    const std::string parts = with_parts(subject, forms, budget);
+    const std::string parts = cut_both_ways(subject, forms, budget);
     if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
       const Point least = subject.point(refusal->smallest_bytes, refusal->smallest_s);
       const double bound = subject.point(refusal->bound_bytes, 1).memory;
@@ -329,7 +352,7 @@ void run_planning_times() {
     const double start = cpu_seconds();
     const auto made = plan::make_plan(
         subject.lowered,
-        {.budget_bytes = subject.graph.resident_bytes + subject.activation_bytes() / 2, .op_seconds = subject.seconds});
+        {.budget_bytes = subject.other_bytes + subject.activation_bytes() / 2, .op_seconds = subject.seconds});
     const double took = cpu_seconds() - start;
     fmt::print("  {:<12} {:>5} ops  {:.2f} s (target {} s){}\n", wanted.model, subject.lowered.ops.size(), took,
                limit_s, std::holds_alternative<Plan>(made) && took <= limit_s ? "" : "  MISSED");
@@ -338,11 +361,18 @@ void run_planning_times() {
 
 }  // namespace
 
-int main() {
+// Names of models: only their curves.
+int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is known is shown, also into a file
+  const std::vector<std::string_view> wanted(argv + 1, argv + argc);
   std::vector<Curve> curves;
   fmt::print("the disk moves {} a second\n\n", format_bytes(static_cast<int64_t>(disk().bytes_per_s)));
-  for (const Case& wanted : kCurves) curves.push_back(run_curve(wanted));
+  for (const Case& one : kCurves) {
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), one.model) != wanted.end()) {
+      curves.push_back(run_curve(one));
+    }
+  }
+  if (!wanted.empty()) return 0;
   write_svg(curves);
   run_exact();
   run_planning_times();

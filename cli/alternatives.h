@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -63,9 +64,18 @@ class AlternativeSearch {
   }
 
  private:
+  // All together take no longer than the search that failed.
+  plan::PlanOptions limited() const {
+    constexpr double kShare = 0.5;
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
+    plan::PlanOptions limited = search_;
+    limited.time_limit_s = kShare * std::max(0.0, search_.time_limit_s - since.count());
+    return limited;
+  }
+
   bool plans(const ModelOptions& options, const FormOptions& form, std::string how, std::string note) {
     const ModelForms forms(options, form);
-    const auto made = plan::plan_step(forms.forms(), search_);
+    const auto made = plan::plan_step(forms.forms(), limited());
     const auto* step = std::get_if<plan::StepPlan>(&made);
     if (step == nullptr) return false;
     const double each = step->predicted_s / static_cast<double>(forms.batch());
@@ -99,7 +109,7 @@ class AlternativeSearch {
   void take_smaller_batch(int64_t batch) {
     const KnownCosts known;
     const auto costs = [&](const kernels::Lowered& lowered) { return known.of(lowered).seconds; };
-    const auto found = plan::find_largest_batch(step_of_batch(options_), costs, search_, batch - 1);
+    const auto found = plan::find_largest_batch(step_of_batch(options_), costs, limited(), batch - 1);
     if (!found) return;
     found_.push_back({fmt::format("--batch {}", found->largest.batch), "", found->largest.arena_bytes,
                       found->largest.seconds_per_sample()});
@@ -116,6 +126,7 @@ class AlternativeSearch {
   ModelOptions options_;
   FormOptions form_;
   plan::PlanOptions search_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<Alternative> found_;
 };
 

@@ -107,6 +107,7 @@ class ModelForms {
     for (const auto& [symbol, size] : sizes) asked_.sizes[symbol] = size;
     setting_.sizes = models::bindings(model_, asked_.sizes);
     if (!asked_.training || !form.parts) return;
+    places_ = models::find_slice_places(model_, asked_);
     try {
       parts_ = models::build_parts_step(model_, asked_);
     } catch (const UnsupportedError& error) {
@@ -122,6 +123,14 @@ class ModelForms {
                           }};
     forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
     if (measure_) forms.learn = [costs = costs_](const plan::StepPlan& step) { return costs->learn(step); };
+    if (asked_.training) {
+      forms.places = places_;
+      forms.formed = [this, spilled](const program::StepForm& form) {
+        models::StepOptions asked = asked_;
+        asked.form = form;
+        return prepare(program::spill_state(models::build_step(model_, asked), spilled));
+      };
+    }
     if (!parts_) return forms;
     const auto split = std::make_shared<program::SplitStep>(program::spill_state(parts_->split, spilled));
     forms.part = [this, split](int64_t size) { return prepare(program::bind(split->part, {{"batch", size}})); };
@@ -155,6 +164,7 @@ class ModelForms {
   bool measure_;
   std::shared_ptr<KnownCosts> costs_;
   plan::Setting setting_;
+  program::SlicePlaces places_;
   std::optional<models::PartsStep> parts_;
   std::string why_whole_;
 };

@@ -20,7 +20,8 @@ const plimsoll::kernels::Lowered& lowered() {
 
 // A step whose forms are all this program: what is asked is whether any text makes the readers stumble.
 plimsoll::plan::StepForms forms() {
-  return {2, lowered, [](int64_t) { return lowered(); }, lowered};
+  const auto in_any_form = [](const plimsoll::program::StepForm&) { return lowered(); };
+  return {2, lowered, [](int64_t) { return lowered(); }, lowered, in_any_form, {3, {1, 2}, {1}}};
 }
 
 void read_step(std::string_view text) {

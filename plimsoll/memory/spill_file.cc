@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "plimsoll/base/bytes.h"
@@ -17,8 +20,8 @@
 namespace plimsoll {
 namespace {
 
-constexpr int64_t kSlotAlignment = 4096;
-constexpr int64_t kPiece = 4 * kMiB;  // moved at once; of the file, two of them are in the system's cache at most
+constexpr int64_t kBlock = 4096;  // of the disk: where slots begin, and what moves past the system's cache
+constexpr int64_t kPiece = kMiB;  // moved at once
 
 void refuse_memory(const std::string& folder) {
   struct statfs found {};
@@ -35,6 +38,26 @@ int open_unnamed(const std::string& folder) {
   return fd;
 }
 
+// The same file without the system's cache; -1 where that cannot be.
+int open_past_cache(int fd) { return open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC | O_DIRECT); }
+
+// Memory that is there from the start, so that it is counted before a run.
+class AlignedBuffer {
+ public:
+  AlignedBuffer(int64_t bytes, int64_t alignment)
+      : data_(static_cast<std::byte*>(std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(bytes)))) {
+    if (data_ == nullptr) throw std::bad_alloc();
+    std::memset(data_.get(), 0, static_cast<size_t>(bytes));
+  }
+  std::byte* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+};
+
 // What writing back may fail with; that a file system does not know how to be asked is no failure.
 int writeback_error() { return errno == EIO || errno == ENOSPC || errno == EDQUOT ? errno : 0; }
 
@@ -43,8 +66,11 @@ int writeback_error() { return errno == EIO || errno == ENOSPC || errno == EDQUO
 // The open file, as the far end of copies.
 class SpillFile::File : public FarEnd {
  public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() override { close(fd_); }
+  explicit File(int fd) : fd_(fd), direct_fd_(open_past_cache(fd)), bounce_(kPiece, kBlock) {}
+  ~File() override {
+    if (direct_fd_ >= 0) close(direct_fd_);
+    close(fd_);
+  }
 
   int fd() const { return fd_; }
 
@@ -56,21 +82,53 @@ class SpillFile::File : public FarEnd {
   int move(const Copy& copy) override {
     if (moved_++ == fail_at_) return fail_with_;
     for (int64_t done = 0; done < copy.bytes; done += kPiece) {
-      const Copy piece{copy.memory + done, std::min(kPiece, copy.bytes - done), copy.offset + done, copy.goes_out};
-      int error = move_piece(piece);
-      if (error == 0) error = piece.goes_out ? write_back(piece) : forget(piece);
-      if (error != 0) return error;
+      const Copy piece = part_of(copy, done, std::min(kPiece, copy.bytes - done));
+      if (const int error = move_piece(piece)) return error;
     }
     return 0;
   }
 
  private:
-  int move_piece(const Copy& piece) const {
-    for (int64_t done = 0; done < piece.bytes;) {
-      std::byte* at = piece.memory + done;
-      const auto left = static_cast<size_t>(piece.bytes - done);
-      const int64_t offset = piece.offset + done;
-      const ssize_t moved = piece.goes_out ? pwrite(fd_, at, left, offset) : pread(fd_, at, left, offset);
+  static Copy part_of(const Copy& copy, int64_t begin, int64_t bytes) {
+    return {copy.memory + begin, bytes, copy.offset + begin, copy.goes_out};
+  }
+
+  // Whole blocks past the cache, the rest through it.
+  int move_piece(const Copy& piece) {
+    const int64_t blocks = direct_fd_ >= 0 && piece.offset % kBlock == 0 ? piece.bytes / kBlock * kBlock : 0;
+    if (blocks > 0) {
+      const int error = move_past_cache(part_of(piece, 0, blocks));
+      if (error == EINVAL) {  // the file system would not after all
+        close(std::exchange(direct_fd_, -1));
+        return move_piece(piece);
+      }
+      if (error != 0 || blocks == piece.bytes) return error;
+    }
+    return move_through_cache(part_of(piece, blocks, piece.bytes - blocks));
+  }
+
+  // By a buffer that begins where a block of memory does, as it must.
+  int move_past_cache(const Copy& blocks) const {
+    const auto bytes = static_cast<size_t>(blocks.bytes);
+    Copy aligned = blocks;
+    aligned.memory = bounce_.data();
+    if (blocks.goes_out) std::memcpy(bounce_.data(), blocks.memory, bytes);
+    const int error = transfer(direct_fd_, aligned);
+    if (error == 0 && !blocks.goes_out) std::memcpy(blocks.memory, bounce_.data(), bytes);
+    return error;
+  }
+
+  int move_through_cache(const Copy& piece) {
+    if (const int error = transfer(fd_, piece)) return error;
+    return piece.goes_out ? write_back(piece) : forget(piece);
+  }
+
+  static int transfer(int fd, const Copy& copy) {
+    for (int64_t done = 0; done < copy.bytes;) {
+      std::byte* at = copy.memory + done;
+      const auto left = static_cast<size_t>(copy.bytes - done);
+      const int64_t offset = copy.offset + done;
+      const ssize_t moved = copy.goes_out ? pwrite(fd, at, left, offset) : pread(fd, at, left, offset);
       if (moved < 0 && errno == EINTR) continue;
       if (moved <= 0) return moved < 0 ? errno : EIO;
       done += moved;
@@ -96,6 +154,8 @@ class SpillFile::File : public FarEnd {
   }
 
   int fd_;
+  int direct_fd_;  // the same file past the system's cache, or -1
+  AlignedBuffer bounce_;
   Copy going_;  // the piece that is on its way to the disk
   int64_t moved_ = 0;
   std::atomic<int64_t> fail_at_ = -1;
@@ -110,7 +170,7 @@ SpillFile::SpillFile(std::string folder)
 SpillFile::~SpillFile() = default;
 
 int64_t SpillFile::extend(int64_t bytes) {
-  const int64_t room = align_up(bytes, kSlotAlignment);
+  const int64_t room = align_up(bytes, kBlock);
   if (posix_fallocate(file_->fd(), bytes_, room) != 0) {
     throw SystemError(fmt::format("the disk of {} has no room for {} more: {} are spilled there", folder_,
                                   format_bytes(room), format_bytes(bytes_)));

@@ -1,6 +1,6 @@
 // A file for what does not fit in memory, with a thread of its own that moves bytes while others compute. The file has
-// no name from the start: it is gone when the process is, however that ends. Little of it is ever in the system's
-// cache, which counts as memory of the process's cgroup.
+// no name from the start: it is gone when the process is, however that ends. The system's cache, which counts as memory
+// of the process's cgroup, is passed by where the file system allows it, and little used elsewhere.
 //
 // Transfers run one after the other in the order in which they were asked for; a read sees every write before it. The
 // caller keeps the memory of a transfer alive, and unchanged for a write, until it has waited for it. For one caller at

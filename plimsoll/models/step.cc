@@ -4,6 +4,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/passes/run_late.h"
 
 namespace plimsoll::models {
 namespace {
@@ -38,9 +39,21 @@ void quantize(Step& step) {
   step.quantized = std::move(quantized.parameters);
 }
 
-}  // namespace
+program::Bindings without_batch(program::Bindings sizes) {
+  sizes.erase("batch");
+  return sizes;
+}
 
-Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
+Step build_sliced_step(const ModelInfo& model, const StepOptions& options) {
+  const program::Bindings sizes = bindings(model, options.sizes);
+  Model built = build(model, options);
+  program::SlicedModel sliced = program::slice_batch(program::bind(built.program, without_batch(sizes)), built.loss,
+                                                     options.form, sizes.at("batch"));
+  return {program::training_step(std::move(sliced.program), sliced.loss, train_options(options)),
+          std::move(built.inits), std::move(built.state_inits)};
+}
+
+Step build_as_written(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = bindings(model, options.sizes);
   Model built = build(model, options);
   Step step{{}, std::move(built.inits), std::move(built.state_inits), {}};
@@ -52,9 +65,22 @@ Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
   return step;
 }
 
+}  // namespace
+
+program::SlicePlaces find_slice_places(const ModelInfo& model, const StepOptions& options) {
+  const Model built = build(model, options);
+  return program::find_slice_places(program::bind(built.program, without_batch(bindings(model, options.sizes))),
+                                    built.loss);
+}
+
+Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
+  Step step = options.form.slices > 1 ? build_sliced_step(model, options) : build_as_written(model, options);
+  if (options.form.late) step.program = program::run_late(std::move(step.program));
+  return step;
+}
+
 PartsStep build_parts_step(const ModelInfo& model, const StepOptions& options) {
-  program::Bindings sizes = bindings(model, options.sizes);
-  sizes.erase("batch");
+  const program::Bindings sizes = without_batch(bindings(model, options.sizes));
   Model built = build(model, options);
   const program::SplitOptions split_options{train_options(options), options.through_batch_norm};
   PartsStep step{program::split_training_step(std::move(built.program), built.loss, split_options),

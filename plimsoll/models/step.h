@@ -4,6 +4,7 @@
 
 #include "plimsoll/models/zoo/zoo.h"
 #include "plimsoll/program/passes/quantize.h"
+#include "plimsoll/program/slices.h"
 #include "plimsoll/program/split_step.h"
 
 namespace plimsoll::models {
@@ -15,6 +16,7 @@ struct StepOptions {
   program::Bindings sizes = {};      // in place of the usual ones
   Size size = Size::full;
   bool through_batch_norm = false;  // of a step in parts
+  program::StepForm form = {};      // of a training step that is not in parts
 };
 
 // A step, and how what it keeps starts.
@@ -25,8 +27,11 @@ struct Step {
   std::vector<program::QuantizedParameter> quantized = {};  // parameters of i8; their inits are those in f32
 };
 
-// ArgumentError from `bindings`, and for a precision that a step does not have.
+// ArgumentError from `bindings`, for a precision that a step does not have, and from slice_batch.
 Step build_whole_step(const ModelInfo& model, const StepOptions& options = {});
+// Where such a step could be sliced.
+program::SlicePlaces find_slice_places(const ModelInfo& model, const StepOptions& options);
+
 // A training step in parts, its batch not bound, and how what it keeps starts.
 struct PartsStep {
   program::SplitStep split;

@@ -8,15 +8,18 @@
 #include <numeric>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/plan/bounds.h"
+#include "plimsoll/plan/slices.h"
 
 namespace plimsoll::plan {
 namespace {
 
 using kernels::Lowered;
 
-constexpr int kShare = 3;             // each of a few ways is searched with a third of the effort
-constexpr double kShareOfTime = 0.6;  // of what is left, for each
-constexpr double kWorthATry = 0.98;   // a way whose time can at best be above this share of the best one's is not tried
+constexpr int kShare = 3;              // each of a few ways is searched with a third of the effort
+constexpr double kShareOfTime = 0.6;   // of what is left, for each
+constexpr double kRoomForOneOp = 0.7;  // of what a budget leaves: slices are tried where an op alone needs more
+constexpr double kWorthATry = 0.98;  // a way whose time can at best be above this share of the best one's is not tried
 
 double sum_of(const std::vector<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
@@ -26,8 +29,11 @@ class PartsSearch {
 
   std::variant<StepPlan, Refusal> run() && {
     try_whole();
-    if (best_ && best_->programs[0].plan.measures.empty()) return std::move(*best_);
+    if (is_plain()) return std::move(*best_);
+    if (forms_.formed) try_late();
+    if (is_plain()) return std::move(*best_);
     if (can_cut()) try_parts();
+    try_slices();
     if (best_) return std::move(*best_);
     return last_resort();
   }
@@ -39,6 +45,9 @@ class PartsSearch {
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
     return std::max(0.0, options_.time_limit_s - since.count());
   }
+
+  // Nothing takes longer than in the step as it is.
+  bool is_plain() const { return best_ && best_->programs[0].plan.measures.empty(); }
 
   bool can_cut() const { return forms_.part && forms_.batch > 1; }
 
@@ -53,6 +62,12 @@ class PartsSearch {
     return make(std::move(lowered), options);
   }
 
+  Made make_with_all_effort(Lowered lowered) const {
+    PlanOptions options = options_;
+    options.time_limit_s = kShareOfTime * time_left_s();
+    return make(std::move(lowered), options);
+  }
+
   Made make(Lowered lowered, PlanOptions options) const {
     Costs costs = costs_of_ops(lowered);
     options.op_seconds = costs.seconds;
@@ -61,17 +76,27 @@ class PartsSearch {
     return PlannedProgram{std::move(lowered), std::get<Plan>(std::move(made)), std::move(costs)};
   }
 
-  // With all effort, for the forms that take the least: the whole batch, and one sample at a time, which needs room for
-  // sums of gradients. Close to the smallest budget this finds a plan where the quick search does not.
+  // With all effort, for the forms that take the least: the whole batch, as it is and in slices, and one sample at a
+  // time, which needs room for sums of gradients. Close to the smallest budget this finds a plan where the quick search
+  // does not.
   std::variant<StepPlan, Refusal> last_resort() {
-    Made whole = make(forms_.whole(), options_);
+    start_ = std::chrono::steady_clock::now();  // the time again that the quick search had
+    Made whole = make_with_all_effort(forms_.whole());
     if (std::holds_alternative<PlannedProgram>(whole)) {
       offer_whole(std::get<PlannedProgram>(std::move(whole)));
       return std::move(*best_);
     }
     Refusal closest = std::get<Refusal>(std::move(whole));
+    if (const auto form = slices_for(0)) {
+      Made sliced = make_with_all_effort(forms_.formed(*form));
+      if (std::holds_alternative<PlannedProgram>(sliced)) {
+        offer_form(*form, std::get<PlannedProgram>(std::move(sliced)));
+        return std::move(*best_);
+      }
+      closest = nearer(std::move(closest), std::get<Refusal>(std::move(sliced)));
+    }
     if (!can_cut()) return closest;
-    Made part = make(forms_.part(1), options_);
+    Made part = make_with_all_effort(forms_.part(1));
     Made update = make(forms_.update(), false);
     const auto* planned_part = std::get_if<PlannedProgram>(&part);
     const auto* planned_update = std::get_if<PlannedProgram>(&update);
@@ -116,9 +141,7 @@ class PartsSearch {
   void offer_whole(PlannedProgram whole) {
     unplanned_bytes_ = whole.plan.unplanned_bytes;
     unplanned_s_ = whole.plan.unplanned_s;
-    StepPlan step{.sizes = {forms_.batch}};
-    step.programs.push_back(std::move(whole));
-    offer(std::move(step));
+    offer_form({}, std::move(whole));
   }
 
   void try_parts() {
@@ -131,6 +154,44 @@ class PartsSearch {
       if (best_ && time_at_best(size) > kWorthATry * best_->predicted_s) continue;
       if (!try_size(size, true)) break;  // larger ones need more
     }
+  }
+
+  // The same ops in another order, where that needs less.
+  void try_late() {
+    const program::StepForm late{.late = true};
+    const Lowered lowered = forms_.formed(late);
+    if (plan_memory(lowered).placement.arena_bytes < unplanned_bytes_) try_form(late);
+  }
+
+  // Where one op needs most of what there is.
+  void try_slices() {
+    if (const auto form = slices_for(kRoomForOneOp)) try_form(*form);
+  }
+
+  // Such that no op alone needs more than this share of what the budget leaves, as far as slices can do that.
+  std::optional<program::StepForm> slices_for(double share) const {
+    if (!forms_.formed || forms_.places.empty()) return std::nullopt;
+    int64_t resident_bytes = 0;
+    const auto least = [&](const program::StepForm& form) {
+      const Lowered lowered = form.slices > 1 ? forms_.formed(form) : forms_.whole();
+      const StepGraph graph = make_step_graph(lowered, costs_of_ops(lowered).seconds);
+      resident_bytes = graph.resident_bytes;
+      return least_bytes(graph).bytes;
+    };
+    least({});
+    const auto room = static_cast<double>(options_.budget_bytes - resident_bytes);
+    return choose_slices({forms_.places, forms_.batch, least}, resident_bytes + static_cast<int64_t>(share * room));
+  }
+
+  void try_form(const program::StepForm& form) {
+    Made made = make(forms_.formed(form), true);
+    if (auto* planned = std::get_if<PlannedProgram>(&made)) offer_form(form, std::move(*planned));
+  }
+
+  void offer_form(const program::StepForm& form, PlannedProgram planned) {
+    StepPlan step{.sizes = {forms_.batch}, .form = form};
+    step.programs.push_back(std::move(planned));
+    offer(std::move(step));
   }
 
   // The arena of a part as it is.
@@ -211,16 +272,31 @@ class PartsSearch {
   std::map<int64_t, int64_t> arenas_;
 };
 
-// What taking the batch in parts saves, were nothing computed again, and what it costs.
-Measure cut_of(const StepPlan& step) {
-  Measure cut{"parts", fmt::format("{} parts of {}", step.sizes.size(), step.sizes.front()), 1, 0, -step.unplanned_s};
+std::string slices_text(const program::StepForm& form) {
+  std::string ops;
+  if (form.first > 0) ops = fmt::format("the first {}", form.first);
+  if (form.last > 0) ops += fmt::format("{}the last {}", ops.empty() ? "" : " and ", form.last);
+  return fmt::format("{} ops of the model in {} slices", ops, form.slices);
+}
+
+// The form of the step; kind and text.
+Measure form_of(const StepPlan& step) {
+  if (step.in_parts()) return {"parts", fmt::format("{} parts of {}", step.sizes.size(), step.sizes.front())};
+  if (step.form.slices > 1) return {"slices", slices_text(step.form)};
+  return {"order", "ops no sooner than their results are wanted"};
+}
+
+// What the form saves, were nothing computed again, and what it costs.
+Measure measure_of_form(const StepPlan& step) {
+  Measure measure = form_of(step);
+  measure.cost_s = -step.unplanned_s;
   int64_t largest = 0;
   for (size_t i = 0; i < step.programs.size(); ++i) {
     largest = std::max(largest, step.programs[i].plan.unplanned_bytes);
-    cut.cost_s += static_cast<double>(step.runs(i)) * step.programs[i].plan.unplanned_s;
+    measure.cost_s += static_cast<double>(step.runs(i)) * step.programs[i].plan.unplanned_s;
   }
-  cut.saved_bytes = step.unplanned_bytes - largest;
-  return cut;
+  measure.saved_bytes = step.unplanned_bytes - largest;
+  return measure;
 }
 
 }  // namespace
@@ -269,7 +345,7 @@ Costs StepPlan::costs() const {
 
 std::vector<Measure> StepPlan::measures() const {
   std::vector<Measure> list;
-  if (in_parts()) list.push_back(cut_of(*this));
+  if (in_parts() || form != program::StepForm{}) list.push_back(measure_of_form(*this));
   for (size_t i = 0; i < programs.size(); ++i) {
     for (Measure measure : programs[i].plan.measures) {
       measure.times *= static_cast<int>(runs(i));

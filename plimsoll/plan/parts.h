@@ -1,4 +1,5 @@
-// The outer search: whether to take a step's batch whole or in parts, and in how many. Each way is planned by make_plan
+// The outer search: whether to take a step's batch whole, in parts, or in slices where one op needs most of the memory
+// there is, and in how many. Each way is planned by make_plan
 // for the same arena; the fastest that fits wins. Larger parts are faster (what every part pays for, such as reading
 // all weights and adding to all gradients, is paid less often) until results must be computed again to make room.
 #pragma once
@@ -11,6 +12,7 @@
 
 #include "plimsoll/plan/cost_cache.h"
 #include "plimsoll/plan/plan.h"
+#include "plimsoll/program/slices.h"
 
 namespace plimsoll::plan {
 
@@ -23,6 +25,9 @@ struct StepForms {
   // Nothing in these two: the batch cannot be taken in parts.
   std::function<kernels::Lowered(int64_t samples)> part = {};
   std::function<kernels::Lowered()> update = {};
+  // The whole batch in another form, sliced at any of the places. Nothing: as it is written alone.
+  std::function<kernels::Lowered(const program::StepForm& form)> formed = {};
+  program::SlicePlaces places = {};
   // Of the ops of such a program. Nothing: by roofline.
   std::function<Costs(const kernels::Lowered&)> costs = {};
   // Shown the step that was chosen: may measure what it runs. Whether `costs` now says something else; the step is then
@@ -37,9 +42,10 @@ struct PlannedProgram {
 };
 
 struct StepPlan {
-  static constexpr int kVersion = 2;  // of its form as a file
+  static constexpr int kVersion = 3;  // of its form as a file
 
   std::vector<int64_t> sizes = {};  // samples of each part; one for the whole batch
+  program::StepForm form = {};      // of the whole batch
   // The whole step; or the part, the last part where its size differs, and the update.
   std::vector<PlannedProgram> programs = {};
   int64_t budget_bytes = 0;     // that it was made for

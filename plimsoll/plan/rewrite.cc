@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
@@ -40,7 +40,7 @@ class Rewriter {
     result_.lowered.device = lowered.device;
     result_.lowered.threads = lowered.threads;
     for (const Value value : original(lowered.program.values.size())) current_.push_back(value);
-    for (const ValueInfo& value : to.values) names_.insert(value.name);
+    for (const ValueInfo& value : to.values) names_.emplace(value.name, 1);
     find_readers_of_silent_ops();
   }
 
@@ -276,9 +276,10 @@ class Rewriter {
 
   // "relu_3/2" for the second instance of relu_3.
   std::string instance_name(const std::string& name) {
-    for (int number = 2;; ++number) {
-      std::string tried = fmt::format("{}/{}", name, number);
-      if (names_.insert(tried).second) return tried;
+    int& number = names_.at(name);  // stays where it is when others are added
+    while (true) {
+      std::string tried = fmt::format("{}/{}", name, ++number);
+      if (names_.emplace(tried, 1).second) return tried;
     }
   }
 
@@ -332,10 +333,10 @@ class Rewriter {
   std::vector<std::vector<int32_t>> readers_;       // by value: ops that take no step
   std::map<std::pair<int32_t, int>, Value> views_;  // by value and instance of its storage
   std::map<std::pair<int32_t, std::vector<bool>>, LoweredOp> kernels_;  // by op and which results are made
-  std::unordered_set<std::string> names_;
-  std::multimap<int32_t, Copying> copying_;  // by the step before which they are done
-  std::map<int32_t, Value> in_file_;         // by owner
-  int64_t room_ = 0;                         // bytes of the file
+  std::unordered_map<std::string, int> names_;                          // and the last number tried after each
+  std::multimap<int32_t, Copying> copying_;                             // by the step before which they are done
+  std::map<int32_t, Value> in_file_;                                    // by owner
+  int64_t room_ = 0;                                                    // bytes of the file
 };
 
 }  // namespace

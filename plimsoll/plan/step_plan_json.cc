@@ -1,5 +1,7 @@
 #include "plimsoll/plan/step_plan_json.h"
 
+#include <algorithm>
+
 #include "plimsoll/plan/json_node.h"
 
 namespace plimsoll::plan {
@@ -21,11 +23,36 @@ std::vector<int64_t> read_sizes(const JsonNode& node, int64_t batch) {
   return sizes;
 }
 
-// The programs of a step with these parts, in the order of StepPlan::programs.
-std::vector<kernels::Lowered> programs_of(const StepForms& forms, const std::vector<int64_t>& sizes) {
+ordered_json to_json(const program::StepForm& form) {
+  return {{"slices", form.slices}, {"first", form.first}, {"last", form.last}, {"late", form.late}};
+}
+
+int32_t read_place(const JsonNode& node, const std::vector<int32_t>& places) {
+  const int64_t place = node.integer();
+  if (place != 0 && std::find(places.begin(), places.end(), place) == places.end()) {
+    node.fail("0, or a number of ops that this model can slice");
+  }
+  return static_cast<int32_t>(place);
+}
+
+program::StepForm read_form(const JsonNode& node, const StepForms& forms) {
+  node.allow_only({"slices", "first", "last", "late"});
+  const program::StepForm form{node["slices"].integer(), read_place(node["first"], forms.places.first),
+                               read_place(node["last"], forms.places.last), node["late"].flag()};
+  if (form.slices < 1 || forms.batch % form.slices != 0) {
+    node["slices"].fail(fmt::format("a divisor of the batch, {}", forms.batch));
+  }
+  if (form.first + form.last > forms.places.ops) node["last"].fail("ops that are not among the first");
+  if (form != program::StepForm{} && !forms.formed) node.fail("the form of a step as it is written");
+  return form;
+}
+
+// The programs of a step with these parts or slices, in the order of StepPlan::programs.
+std::vector<kernels::Lowered> programs_of(const StepForms& forms, const StepPlan& step) {
+  const std::vector<int64_t>& sizes = step.sizes;
   std::vector<kernels::Lowered> programs;
   if (sizes.size() == 1) {
-    programs.push_back(forms.whole());
+    programs.push_back(step.form == program::StepForm{} ? forms.whole() : forms.formed(step.form));
     return programs;
   }
   programs.push_back(forms.part(sizes.front()));
@@ -37,10 +64,15 @@ std::vector<kernels::Lowered> programs_of(const StepForms& forms, const std::vec
 }  // namespace
 
 std::string write_step_plan(const StepPlan& step, const Setting& setting) {
-  ordered_json json = {{kVersionKey, StepPlan::kVersion},         {"setting", to_json(setting)},
-                       {"budget_bytes", step.budget_bytes},       {"arena_bytes", step.arena_bytes},
-                       {"unplanned_bytes", step.unplanned_bytes}, {"predicted_s", step.predicted_s},
-                       {"unplanned_s", step.unplanned_s},         {"sizes", step.sizes},
+  ordered_json json = {{kVersionKey, StepPlan::kVersion},
+                       {"setting", to_json(setting)},
+                       {"budget_bytes", step.budget_bytes},
+                       {"arena_bytes", step.arena_bytes},
+                       {"unplanned_bytes", step.unplanned_bytes},
+                       {"predicted_s", step.predicted_s},
+                       {"unplanned_s", step.unplanned_s},
+                       {"sizes", step.sizes},
+                       {"form", to_json(step.form)},
                        {"programs", ordered_json::array()}};
   for (const PlannedProgram& program : step.programs) {
     json["programs"].push_back(to_json(program.plan, program.lowered.program));
@@ -53,16 +85,18 @@ StepPlan read_step_plan(std::string_view text, std::string_view source, const St
   const JsonNode root(json, "plan", std::string(source));
   root[kVersionKey].require_version(StepPlan::kVersion);
   root.allow_only({kVersionKey, "setting", "budget_bytes", "arena_bytes", "unplanned_bytes", "predicted_s",
-                   "unplanned_s", "sizes", "programs"});
+                   "unplanned_s", "sizes", "form", "programs"});
   StepPlan step;
   step.sizes = read_sizes(root["sizes"], forms.batch);
   if (step.sizes.size() > 1 && !forms.part) root["sizes"].fail("one size: this batch cannot be taken in parts");
+  step.form = read_form(root["form"], forms);
+  if (step.sizes.size() > 1 && step.form != program::StepForm{}) root["form"].fail("none: the batch is in parts");
   step.budget_bytes = root["budget_bytes"].integer();
   step.arena_bytes = root["arena_bytes"].integer();
   step.unplanned_bytes = root["unplanned_bytes"].integer();
   step.predicted_s = root["predicted_s"].real();
   step.unplanned_s = root["unplanned_s"].real();
-  std::vector<kernels::Lowered> programs = programs_of(forms, step.sizes);
+  std::vector<kernels::Lowered> programs = programs_of(forms, step);
   root["programs"].for_each([&](const JsonNode& plan) {
     const size_t place = step.programs.size();
     if (place == programs.size()) plan.fail(fmt::format("{} programs for these sizes", programs.size()));

@@ -39,7 +39,9 @@ std::string label(const Program& program, const Op& op) {
   return fmt::format("{} %{}", op.def->name, program[op.outputs[0]].name);
 }
 
-std::optional<std::string> why_op_mixes(const Program& program, const Op& op, bool through_batch_norm) {
+}  // namespace
+
+std::optional<std::string> why_op_mixes_samples(const Program& program, const Op& op, bool through_batch_norm) {
   const auto on_batch = [&](Value value) { return value && depends_on_batch(program[value].type); };
   if (std::none_of(op.inputs.begin(), op.inputs.end(), on_batch)) return std::nullopt;
   if (is_batch_norm(op)) {
@@ -59,7 +61,10 @@ std::optional<std::string> why_op_mixes(const Program& program, const Op& op, bo
   return std::nullopt;
 }
 
-std::optional<std::string> why_loss_is_no_mean(const Program& program, const Op& op) {
+std::optional<std::string> why_loss_is_no_mean(const Program& program, Value loss) {
+  const int32_t made_by = producers(program)[static_cast<size_t>(loss.index)];
+  if (made_by < 0) return fmt::format("the loss %{} is made by no op", program[loss].name);
+  const Op& op = program.ops[static_cast<size_t>(made_by)];
   if (!std::string_view(op.def->name).ends_with("_loss") && op.def->name != "cross_entropy") {
     return fmt::format("the loss is made by {}, which is no mean over the samples", label(program, op));
   }
@@ -71,8 +76,6 @@ std::optional<std::string> why_loss_is_no_mean(const Program& program, const Op&
   return std::nullopt;
 }
 
-}  // namespace
-
 bool depends_on_batch(const Type& type) { return type.shape.bind({{"batch", 1}}) != type.shape; }
 
 std::optional<std::string> why_not_in_parts(const Program& model, Value loss, bool through_batch_norm) {
@@ -83,12 +86,11 @@ std::optional<std::string> why_not_in_parts(const Program& model, Value loss, bo
                          type.text());
     }
   }
+  if (auto why = why_loss_is_no_mean(model, loss)) return why;
   const int32_t made_by = producers(model)[static_cast<size_t>(loss.index)];
-  if (made_by < 0) return fmt::format("the loss %{} is made by no op", model[loss].name);
-  if (auto why = why_loss_is_no_mean(model, model.ops[static_cast<size_t>(made_by)])) return why;
   for (size_t i = 0; i < model.ops.size(); ++i) {
     if (static_cast<int32_t>(i) == made_by) continue;
-    if (auto why = why_op_mixes(model, model.ops[i], through_batch_norm)) return why;
+    if (auto why = why_op_mixes_samples(model, model.ops[i], through_batch_norm)) return why;
   }
   return std::nullopt;
 }

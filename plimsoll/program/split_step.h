@@ -40,6 +40,10 @@ struct SplitOptions {
 // Whether the symbol `batch` stands in the shape.
 bool depends_on_batch(const Type& type);
 
+// A reason in one sentence why this op, or this loss, cannot take a part of the batch; nothing when it can.
+std::optional<std::string> why_op_mixes_samples(const Program& program, const Op& op, bool through_batch_norm = false);
+std::optional<std::string> why_loss_is_no_mean(const Program& program, Value loss);
+
 // A reason in one sentence why this model's batch cannot be taken in parts: an op that mixes samples, a loss that is
 // not a mean over them. Nothing when it can. The batch is the symbol `batch`, and dimension 0 wherever it stands.
 std::optional<std::string> why_not_in_parts(const Program& model, Value loss, bool through_batch_norm = false);

@@ -31,7 +31,24 @@ StepForms forms() {
           [device](int64_t size) {
             return kernels::prepare(program::bind(cut().split.part, {{"batch", size}}), device);
           },
-          [device] { return kernels::prepare(cut().split.update, device); }};
+          [device] { return kernels::prepare(cut().split.update, device); },
+          [device](const program::StepForm& form) {
+            const models::StepOptions options{.sizes = {{"batch", kBatch}}, .size = models::Size::small, .form = form};
+            return kernels::prepare(models::build_step(models::find_model("lenet"), options), device);
+          },
+          models::find_slice_places(models::find_model("lenet"), {.size = models::Size::small})};
+}
+
+// The first ops in two slices.
+StepPlan step_in_slices() {
+  const program::StepForm form{2, forms().places.first.front(), 0, true};
+  kernels::Lowered lowered = forms().formed(form);
+  auto plan = std::get<Plan>(make_plan(lowered, {.budget_bytes = INT64_MAX}));
+  StepPlan step{.sizes = {kBatch}, .form = form, .budget_bytes = INT64_MAX, .arena_bytes = plan.arena_bytes};
+  step.unplanned_bytes = 2 * plan.arena_bytes;
+  step.predicted_s = plan.predicted_s;
+  step.programs.push_back({std::move(lowered), std::move(plan)});
+  return step;
 }
 
 // In parts of four, the last of two.
@@ -54,6 +71,17 @@ TEST(StepPlanJson, ReadsWhatItWrote) {
   EXPECT_EQ(write_step_plan(read, kSetting), text);
 }
 
+TEST(StepPlanJson, ReadsTheFormOfAStep) {
+  const StepPlan step = step_in_slices();
+  EXPECT_EQ(find_fault(step, kBatch), std::nullopt);
+  EXPECT_EQ(step.measures().at(0).kind, "slices");
+  const std::string text = write_step_plan(step, kSetting);
+  const StepPlan read = read_step_plan(text, "test", forms());
+  EXPECT_EQ(read.form, step.form);
+  EXPECT_EQ(find_fault(read, kBatch), std::nullopt);
+  EXPECT_EQ(write_step_plan(read, kSetting), text);
+}
+
 TEST(StepPlanJson, TellsTheCutAsAMeasure) {
   const StepPlan step = step_in_parts();
   const Measure cut = step.measures().at(0);
@@ -69,10 +97,13 @@ TEST(StepPlanJson, SaysWhatIsWrongAndWhere) {
     std::string_view message;
   };
   const Change changes[] = {
-      {"\"plimsoll_step_plan\": 2", "\"plimsoll_step_plan\": 1", "plan.plimsoll_step_plan is '1', expected version 2"},
+      {"\"plimsoll_step_plan\": 3", "\"plimsoll_step_plan\": 2", "plan.plimsoll_step_plan is '2', expected version 3"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  0,", "plan.sizes[0] is '0', expected 1 to 10: the batch is 10"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  7,", "plan.sizes[1] is '4', expected 1 to 3"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  3,", "expected parts of a batch of 10, 1 samples more"},
+      {"\"slices\": 1", "\"slices\": 3", "plan.form.slices is '3', expected a divisor of the batch, 10"},
+      {"\"first\": 0", "\"first\": 99", "plan.form.first is '99', expected 0, or a number of ops"},
+      {"\"late\": false", "\"late\": true", "plan.form is an object, expected none: the batch is in parts"},
       {"\"programs\"", "\"pictures\"", "plan has 'pictures', which is no key of a plan"},
       {"\"run\": 1,", "\"walk\": 1,",
        "plan.programs[0].steps[1] is an object, expected a step that says run, recompute"},

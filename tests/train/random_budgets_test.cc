@@ -28,7 +28,17 @@ class RandomBudgets : public testing::TestWithParam<Case> {
     const auto part = [device, this](int64_t size) {
       return kernels::prepare(program::bind(cut_.split.part, {{"batch", size}}), device);
     };
-    return {GetParam().batch, whole, part, [device, this] { return kernels::prepare(cut_.split.update, device); }};
+    const auto formed = [device](const program::StepForm& form) {
+      models::StepOptions options = options_of(GetParam());
+      options.form = form;
+      return kernels::prepare(models::build_step(models::find_model(GetParam().model), options), device);
+    };
+    return {GetParam().batch,
+            whole,
+            part,
+            [device, this] { return kernels::prepare(cut_.split.update, device); },
+            formed,
+            models::find_slice_places(models::find_model(GetParam().model), options_of(GetParam()))};
   }
 
   static plan::PlanOptions options_for(int64_t budget) {
@@ -68,10 +78,10 @@ TEST_P(RandomBudgets, GiveTheGradientsOfNone) {
     ASSERT_TRUE(std::holds_alternative<plan::StepPlan>(made));
     auto& step = std::get<plan::StepPlan>(made);
     EXPECT_EQ(plan::find_fault(step, GetParam().batch), std::nullopt);
-    const bool in_parts = step.in_parts();
-    cut += in_parts ? 1 : 0;
+    const bool is_cut = step.in_parts() || step.form.slices > 1;
+    cut += is_cut ? 1 : 0;
     const Outcome outcome = train(std::move(step));
-    if (in_parts) {
+    if (is_cut) {
       EXPECT_LT(largest_difference(unlimited, outcome), 1e-6);
     } else {
       EXPECT_EQ(outcome.gradients, unlimited.gradients);

@@ -1,0 +1,22 @@
+// Which ops of a step to slice (program/slices.h) when one alone needs more than a budget leaves.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "plimsoll/program/slices.h"
+
+namespace plimsoll::plan {
+
+struct SliceChoice {
+  const program::SlicePlaces& places;
+  int64_t batch = 1;
+  // What no plan of the step so sliced can be below.
+  std::function<int64_t(const program::StepForm&)> least_bytes;
+};
+
+// As few ops as bring what is needed to `roomy_bytes` or as far towards it as they can, in as few slices. Nothing when
+// no slices lower it.
+std::optional<program::StepForm> choose_slices(const SliceChoice& choice, int64_t roomy_bytes);
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,77 @@
+// The batch in slices for some ops against the batch as a whole: same data, same loss, same gradients.
+#include "plimsoll/plan/slices.h"
+
+#include <gtest/gtest.h>
+
+#include "plimsoll/base/error.h"
+#include "tests/train/outcome.h"
+
+namespace plimsoll {
+namespace {
+
+using program::SlicePlaces;
+using program::StepForm;
+
+SlicePlaces places_of(const Case& tested) {
+  return models::find_slice_places(models::find_model(tested.model), options_of(tested));
+}
+
+Outcome train_sliced(const Case& tested, const StepForm& form) {
+  models::StepOptions options = options_of(tested);
+  options.form = form;
+  const models::Step step = models::build_whole_step(models::find_model(tested.model), options);
+  run::Session session(step.program, {.threads = tested.threads}, machine_budget());
+  start_values(session.executor(), step.inits, step.state_inits);
+  train::Trainer trainer(session.executor(), trainer_options(tested));
+  return outcome_of(trainer, session.executor());
+}
+
+class InSlices : public testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Models, InSlices,
+                         testing::Values(Case{"vgg16", 4}, Case{"unet", 4}, Case{"gpt2-nano", 6, true},
+                                         Case{"gpt2-nano", 4, true, 0.5}, Case{"vit_b_16", 4}, Case{"p14", 4}));
+
+TEST_P(InSlices, TrainsAsTheWholeBatch) {
+  const Outcome whole = train_whole(GetParam());
+  const SlicePlaces places = places_of(GetParam());
+  ASSERT_FALSE(places.empty());
+  std::vector<StepForm> ways;
+  if (!places.first.empty()) ways.push_back({2, places.first.front(), 0, true});
+  if (!places.last.empty()) ways.push_back({GetParam().batch, 0, places.last.front()});
+  for (const StepForm& form : ways) {
+    SCOPED_TRACE(testing::Message() << form.slices << " slices of " << form.first << ", " << form.last);
+    const Outcome sliced = train_sliced(GetParam(), form);
+    for (int i = 0; i < kSteps; ++i) EXPECT_NEAR(sliced.losses[i], whole.losses[i], 2e-6 * std::abs(whole.losses[i]));
+    EXPECT_LT(largest_difference(whole, sliced), 2e-6);
+  }
+}
+
+TEST(Slices, AreNotForOpsThatMixSamples) {
+  EXPECT_TRUE(places_of({"resnet18", 4}).first.empty());  // batch normalisation comes second
+  EXPECT_THROW(train_sliced({"resnet18", 4}, {2, 3, 0}), ArgumentError);
+}
+
+TEST(Slices, DivideTheBatch) {
+  const Case tested{"vgg16", 4};
+  EXPECT_THROW(train_sliced(tested, {3, places_of(tested).first.front(), 0}), ArgumentError);
+}
+
+// Needs of a step whose ops 0 and 1 need 100 bytes whole, whose last needs 80, and the others 10.
+int64_t needs_of(const StepForm& form) {
+  const int64_t first = form.first >= 2 ? 100 / form.slices : 100;
+  const int64_t last = form.last >= 1 ? 80 / form.slices : 80;
+  return std::max({first, last, int64_t{10}});
+}
+
+TEST(Slices, AreChosenWhereAnOpNeedsTooMuch) {
+  const SlicePlaces places{20, {1, 2, 5}, {1, 3}};
+  const plan::SliceChoice choice{places, 16, needs_of};
+  EXPECT_EQ(plan::choose_slices(choice, 100), std::nullopt);
+  EXPECT_EQ(plan::choose_slices(choice, 90), (StepForm{4, 2, 0, true}));
+  EXPECT_EQ(plan::choose_slices(choice, 50), (StepForm{4, 2, 1, true}));
+  EXPECT_EQ(plan::choose_slices(choice, 10), (StepForm{16, 2, 1, true}));
+}
+
+}  // namespace
+}  // namespace plimsoll
