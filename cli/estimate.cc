@@ -249,7 +249,7 @@ void add_estimate(const Command& app, int& /*status*/) {
   ModelOptions& step = options->step;
   add_model_options(verb, step);
   add_optimizer_option(verb, step);
-  verb.add_option("--precision", step.precision, "f32 bf16 f16 f64").shows_default();
+  verb.add_option("--precision", step.precision, "f32 bf16 f16 f64, and i8 to infer").shows_default();
   verb.add_option("--mode", step.mode, "train or infer").shows_default();
   verb.add_option("--allow", options->allow, "8-bit-state: with the optimizer's state in 8 bits");
   verb.add_option("--device", options->device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();

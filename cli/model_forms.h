@@ -126,7 +126,7 @@ class ModelForms {
   void start(run::Executor& executor, uint64_t seed) const {
     if (f32_.parts) return start_values(executor, f32_.parts->inits, f32_.parts->state_inits, seed);
     const models::Step step = models::build_whole_step(model_, f32_.asked);
-    start_values(executor, step.inits, step.state_inits, seed);
+    start_values(executor, step.inits, step.state_inits, seed, step.quantized);
   }
 
   plan::SpillOptions spill_in(const std::string& folder) const { return costs_->spill_in(folder); }

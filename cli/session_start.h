@@ -23,21 +23,28 @@ struct StartedSession {
   std::unique_ptr<run::Session> session;
 };
 
+// `init` of a value, in place.
+inline void start_value(run::Executor& executor, program::Value value, const models::Init& init,
+                        const std::vector<program::QuantizedParameter>& quantized, uint64_t seed, uint64_t stream) {
+  const DType dtype = executor.program()[value].type.dtype;
+  if (dtype == DType::f32) return models::draw(init, executor.data<float>(value), seed, stream);
+  for (const program::QuantizedParameter& parameter : quantized) {
+    if (parameter.weights != value) continue;
+    return models::draw(init, executor.data<int8_t>(value), executor.data<float>(parameter.scales), seed, stream);
+  }
+  std::vector<float> floats(executor.bytes(value).size() / 2);
+  models::draw(init, floats, seed, stream);
+  run::write_floats(executor, value, floats);
+}
+
 // `inits` of the parameters and `state_inits` of the first of the state: in place, one after the other.
 inline void start_values(run::Executor& executor, const std::vector<models::Init>& inits,
-                         const std::vector<models::Init>& state_inits, uint64_t seed) {
+                         const std::vector<models::Init>& state_inits, uint64_t seed,
+                         const std::vector<program::QuantizedParameter>& quantized = {}) {
   const program::Program& program = executor.program();
   uint64_t stream = 0;
   const auto start = [&](const std::vector<program::Value>& values, const std::vector<models::Init>& how) {
-    for (size_t i = 0; i < how.size(); ++i) {
-      if (program[values[i]].type.dtype == DType::f32) {
-        models::draw(how[i], executor.data<float>(values[i]), seed, stream++);
-      } else {
-        std::vector<float> floats(executor.bytes(values[i]).size() / 2);
-        models::draw(how[i], floats, seed, stream++);
-        run::write_floats(executor, values[i], floats);
-      }
-    }
+    for (size_t i = 0; i < how.size(); ++i) start_value(executor, values[i], how[i], quantized, seed, stream++);
   };
   start(program.parameters, inits);
   start(program.state, state_inits);
@@ -52,7 +59,7 @@ inline StartedSession start_session(const ModelOptions& options, uint64_t seed) 
   StartedSession started{models::bindings(model, asked.sizes), lowered.threads, plan::estimate(lowered).peak_bytes,
                          nullptr};
   started.session = std::make_unique<run::Session>(step.program, device, machine_budget());
-  start_values(started.session->executor(), step.inits, step.state_inits, seed);
+  start_values(started.session->executor(), step.inits, step.state_inits, seed, step.quantized);
   return started;
 }
 
@@ -60,10 +67,20 @@ inline void print_bytes(std::string_view what, int64_t bytes, std::string_view n
   fmt::print("  {:<10} {:>12}  {:>19} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
 }
 
-inline void print_peaks(const StartedSession& started) {
-  print_bytes("predicted", started.predicted_peak_bytes, "by `plimsoll estimate`");
-  print_bytes("arena", started.session->executor().arena_bytes(), "that the step ran in");
-  print_bytes("process", process_peak_bytes(), "at most, with code, libraries and the plan");
+struct Peaks {
+  int64_t predicted_bytes;
+  int64_t arena_bytes;
+  int64_t process_bytes;
+};
+
+inline Peaks peaks_of(const StartedSession& started) {
+  return {started.predicted_peak_bytes, started.session->executor().arena_bytes(), process_peak_bytes()};
+}
+
+inline void print_peaks(const Peaks& peaks) {
+  print_bytes("predicted", peaks.predicted_bytes, "by `plimsoll estimate`");
+  print_bytes("arena", peaks.arena_bytes, "that the step ran in");
+  print_bytes("process", peaks.process_bytes, "at most, with code, libraries and the plan");
 }
 
 }  // namespace plimsoll::cli

@@ -91,7 +91,7 @@ void run_unplanned(const TrainOptions& options) {
     return print_json(std::move(json), records);
   }
   print_head(options, started.threads, records);
-  print_peaks(started);
+  print_peaks(peaks_of(started));
 }
 
 // A run within a budget, which may change between steps.

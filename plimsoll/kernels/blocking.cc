@@ -26,9 +26,9 @@ bool is_listed(const std::vector<int>& list, size_t place) {
 // Masks have one dimension and are in the order of the elements that they belong to.
 bool is_mask(const program::ValueInfo& value) { return value.type.dtype == DType::u8 && value.type.shape.rank() == 1; }
 
-// Numbers, and indices of pools.
+// Numbers, also as bytes, and indices of pools.
 bool has_blocks(const program::Type& type) {
-  const bool is_number = type.dtype == DType::f32 || is_half(type.dtype);
+  const bool is_number = type.dtype == DType::f32 || is_half(type.dtype) || type.dtype == DType::i8;
   if (!is_number && type.dtype != DType::u8 && type.dtype != DType::i32) return false;
   const Shape shape = type.shape.shape();
   return shape.rank() >= 3 && shape.rank() <= 5 && shape[1] > 0 && shape[1] % kChannelBlock == 0 &&

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "plimsoll/program/quantization.h"
 #include "plimsoll/program/random.h"
 
 namespace plimsoll::models {
@@ -47,8 +48,16 @@ std::vector<double> draw(const Init& init, int64_t count, uint64_t seed, uint64_
   return numbers;
 }
 
-void draw(const Init& init, std::span<float> into, uint64_t seed, uint64_t stream) {
-  for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<float>(number(init, seed, stream, i));
+void draw(const Init& init, std::span<float> into, uint64_t seed, uint64_t stream, uint64_t first) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<float>(number(init, seed, stream, first + i));
+}
+
+void draw(const Init& init, std::span<int8_t> into, std::span<float> scales, uint64_t seed, uint64_t stream) {
+  std::vector<float> row(scales.empty() ? 0 : into.size() / scales.size());
+  for (size_t i = 0; i < scales.size(); ++i) {
+    draw(init, row, seed, stream, i * row.size());
+    scales[i] = program::quantize_row(row, into.subspan(i * row.size(), row.size()));
+  }
 }
 
 }  // namespace plimsoll::models

@@ -28,7 +28,9 @@ Init fan_in(int64_t inputs);
 
 // `count` numbers. Each `stream` (a parameter's place in its model) has numbers of its own under one seed.
 std::vector<double> draw(const Init& init, int64_t count, uint64_t seed, uint64_t stream);
-// The same numbers, rounded, into memory that is there.
-void draw(const Init& init, std::span<float> into, uint64_t seed, uint64_t stream);
+// The same numbers from the `first` on, rounded, into memory that is there.
+void draw(const Init& init, std::span<float> into, uint64_t seed, uint64_t stream, uint64_t first = 0);
+// The same numbers as rows of i8, with a scale for each (program/quantization.h). Holds one row in f32 at a time.
+void draw(const Init& init, std::span<int8_t> into, std::span<float> scales, uint64_t seed, uint64_t stream);
 
 }  // namespace plimsoll::models

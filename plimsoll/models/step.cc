@@ -9,11 +9,21 @@
 namespace plimsoll::models {
 namespace {
 
-Model build(const ModelInfo& model, const StepOptions& options) {
-  if (!is_floating(options.precision)) {
-    throw ArgumentError(fmt::format("the precision is {}, expected f64, f32, f16 or bf16", name(options.precision)));
+void check_precision(const StepOptions& options) {
+  const bool is_i8 = options.precision == DType::i8;
+  if (is_floating(options.precision) || (is_i8 && !options.training)) return;
+  if (is_i8) {
+    throw ArgumentError(
+        "the precision is i8, which is for inference alone; train in f32, bf16 or f16, and infer in i8 afterwards");
   }
-  return model.build({.dtype = options.precision, .training = options.training}, options.size);
+  throw ArgumentError(
+      fmt::format("the precision is {}, expected f64, f32, f16 or bf16, or i8 for inference", name(options.precision)));
+}
+
+Model build(const ModelInfo& model, const StepOptions& options) {
+  check_precision(options);
+  const DType dtype = options.precision == DType::i8 ? DType::f32 : options.precision;
+  return model.build({.dtype = dtype, .training = options.training}, options.size);
 }
 
 // Gradients of f16 need it.
@@ -21,6 +31,12 @@ program::TrainOptions train_options(const StepOptions& options) {
   program::TrainOptions train = options.train;
   train.scale_loss = train.scale_loss || options.precision == DType::f16;
   return train;
+}
+
+void quantize(Step& step) {
+  program::QuantizedProgram quantized = program::quantize_weights(std::move(step.program));
+  step.program = std::move(quantized.program);
+  step.quantized = std::move(quantized.parameters);
 }
 
 program::Bindings without_batch(program::Bindings sizes) {
@@ -40,11 +56,12 @@ Step build_sliced_step(const ModelInfo& model, const StepOptions& options) {
 Step build_as_written(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = bindings(model, options.sizes);
   Model built = build(model, options);
-  Step step{{}, std::move(built.inits), std::move(built.state_inits)};
+  Step step{{}, std::move(built.inits), std::move(built.state_inits), {}};
   step.program =
       options.training
           ? program::bind(program::training_step(std::move(built.program), built.loss, train_options(options)), sizes)
           : program::bind(built.program, sizes);
+  if (options.precision == DType::i8) quantize(step);
   return step;
 }
 

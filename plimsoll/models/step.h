@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plimsoll/models/zoo/zoo.h"
+#include "plimsoll/program/passes/quantize.h"
 #include "plimsoll/program/slices.h"
 #include "plimsoll/program/split_step.h"
 
@@ -10,7 +11,7 @@ namespace plimsoll::models {
 
 struct StepOptions {
   bool training = true;
-  DType precision = DType::f32;
+  DType precision = DType::f32;      // i8: of weights, in inference (program/passes/quantize.h)
   program::TrainOptions train = {};  // no meaning in inference
   program::Bindings sizes = {};      // in place of the usual ones
   Size size = Size::full;
@@ -23,9 +24,10 @@ struct Step {
   program::Program program;
   std::vector<Init> inits;        // for each of program.parameters
   std::vector<Init> state_inits;  // for the first of program.state; the optimizer's, which follow, start at 0
+  std::vector<program::QuantizedParameter> quantized = {};  // parameters of i8; their inits are those in f32
 };
 
-// ArgumentError from `bindings`, and for a precision that is not floating, and from slice_batch.
+// ArgumentError from `bindings`, for a precision that a step does not have, and from slice_batch.
 Step build_whole_step(const ModelInfo& model, const StepOptions& options = {});
 // Where such a step could be sliced.
 program::SlicePlaces find_slice_places(const ModelInfo& model, const StepOptions& options);

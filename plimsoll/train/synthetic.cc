@@ -23,7 +23,7 @@ using program::Value;
 std::optional<int64_t> admitted(const Program& program, const Op& op, size_t operand) {
   const std::string_view name = op.def->name;
   const program::OpCall call(program, op);
-  if (operand == 1 && name == "embedding") return call->shape(0)[0].constant();
+  if (operand == 1 && (name == "embedding" || name == "embedding_i8")) return call->shape(0)[0].constant();
   if (operand == 1 && name == "gather") return call->shape(0)[call->axis("axis")].constant();
   if (operand == 1 && name == "cross_entropy") return call->shape(0)[call->axis("axis")].constant();
   return std::nullopt;

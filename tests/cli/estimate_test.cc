@@ -66,7 +66,10 @@ TEST(CliEstimate, RefusesWhatMakesNoSense) {
   expect_refused("gpt2 --seq 1025", "sequence 1025 is out of range: gpt2 takes 1 to 1024");
   expect_refused("mlp --optimizer lion", "--optimizer is 'lion', expected sgd, momentum, adam or adamw");
   expect_refused("mlp --mode test", "--mode is 'test', expected train or infer");
-  expect_refused("mlp --precision i8", "the precision is i8, expected f64, f32, f16 or bf16");
+  expect_refused("mlp --precision i16", "the precision is i16, expected f64, f32, f16 or bf16, or i8 for inference");
+  expect_refused(
+      "mlp --precision i8",
+      "the precision is i8, which is for inference alone; train in f32, bf16 or f16, and infer in i8 afterwards");
 }
 
 TEST(CliModels, ListsEveryModelWithItsParameters) {

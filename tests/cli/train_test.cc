@@ -80,6 +80,28 @@ TEST(CliRun, TellsWhatCameOut) {
   EXPECT_GE(json["outputs"][0]["largest"], 0);
 }
 
+TEST(CliRun, ComparesPrecisionsInBytesTimeAndResults) {
+  const Json json = json_of("run mlp --batch 2 --times 1 --precision i8 --compare f32");
+  EXPECT_EQ(json["arena_bytes"], json["predicted_peak_bytes"]);
+  EXPECT_EQ(json["compared"]["precision"], "f32");
+  EXPECT_EQ(json["compared"]["arena_bytes"], json["compared"]["predicted_peak_bytes"]);
+  EXPECT_LT(json["arena_bytes"], json["compared"]["arena_bytes"].get<int64_t>() / 3);
+  const Json& output = json["outputs"][0];
+  EXPECT_GT(output["relative_error"], 0);
+  EXPECT_LT(output["relative_error"], 0.05);
+  EXPECT_GT(output["relative_error_of_differences"], output["relative_error"]);
+  EXPECT_EQ(json["arena_bytes"], json_of("estimate mlp --batch 2 --mode infer --precision i8")["peak_bytes"]);
+  const Outcome text = plimsoll("run mlp --batch 1 --times 1 --precision i8 --compare f32");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.output.find("% off\n"), std::string::npos) << text.output;
+}
+
+TEST(CliRun, TheSamePrecisionDiffersByNothing) {
+  const Json json = json_of("run lenet --batch 1 --times 1 --compare f32");
+  EXPECT_EQ(json["outputs"][0]["relative_error"], 0);
+  EXPECT_FALSE(json["outputs"][0].contains("relative_error_of_differences"));  // of one sample
+}
+
 struct Refused {
   const char* arguments;
   const char* says;
@@ -92,9 +114,11 @@ TEST(CliTrain, RefusesBadArgumentsAndSaysWhatIsExpected) {
   for (const Refused& refused : {Refused{"train", "MODEL is required"},
                                  {"train nonsense", "nonsense"},
                                  {"train mlp --steps 0", "--steps is 0, expected at least 1"},
+                                 {"train mlp --precision i8", "i8, which is for inference alone; train in f32"},
+                                 {"run mlp --compare i7", "i7"},
                                  {"train mlp --batch 0", "batch"},
                                  {"train mlp --optimizer lion", "expected sgd, momentum, adam or adamw"},
-                                 {"train mlp --precision i8", "expected f64, f32, f16 or bf16"},
+                                 {"train mlp --precision i16", "expected f64, f32, f16 or bf16"},
                                  {"train mlp --threads 0", "--threads is 0, expected 1 to"},
                                  {"train mlp --threads -1", "--threads is -1, expected 1 to"},
                                  {above.c_str(), told.c_str()},

@@ -170,9 +170,9 @@ TEST(ZooErrors, NameTheSizeThatIsOutOfRange) {
   EXPECT_EQ(error_of([] { bindings(find_model("p13"), {{"sequence", 8}}); }), "p13 has no dimension 'sequence'");
 }
 
-TEST(ZooErrors, APrecisionMustBeFloating) {
-  EXPECT_EQ(error_of([] { build_step(find_model("mlp"), {.precision = DType::i8}); }),
-            "the precision is i8, expected f64, f32, f16 or bf16");
+TEST(ZooErrors, APrecisionMustBeFloatingOrI8) {
+  EXPECT_EQ(error_of([] { build_step(find_model("mlp"), {.precision = DType::i16}); }),
+            "the precision is i16, expected f64, f32, f16 or bf16, or i8 for inference");
 }
 
 }  // namespace

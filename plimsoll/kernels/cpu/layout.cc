@@ -44,12 +44,7 @@ Kernel reorder(const Use& use) {
   if (use.out().dtype != DType::f32 && !is_half(use.out().dtype)) {
     return for_size(use.out().dtype, [&](auto zero) { return reorder_blocks<decltype(zero)>(use); });
   }
-  const auto from = desc_of(moved(use.in(0)));
-  const auto to = desc_of(moved(use.out()));
-  DnnlKernel kernel(dnnl::reorder::primitive_desc(dnnl_engine(), from, dnnl_engine(), to, dnnl_attributes()));
-  kernel.input(DNNL_ARG_FROM, 0, from, from);
-  kernel.output(DNNL_ARG_TO, 0, to, to);
-  return std::move(kernel).finish();
+  return reorder_kernel(desc_of(moved(use.in(0))), desc_of(moved(use.out())));
 }
 
 }  // namespace

@@ -25,17 +25,6 @@ void require_bias(const Call& call, Dim channels) {
   if (call.input(2) != expected) call.reject(fmt::format("bias must be {}", expected.text()));
 }
 
-// What conv makes of x and w.
-Dims conv_shape(const Call& call, const Dims& x, const Dims& w) {
-  const Window window = window_of(call, spatial(call, w));
-  call.require(x.rank() == w.rank(), "x and w must have as many dimensions");
-  require_groups(call, w[0]);
-  require_channels(call, x[1], w[1] * call.integer("groups"), "groups times dimension 1 of w");
-  Dims y = {x[0], w[0]};
-  for (const Dim count : window_counts(call, window, x)) y.push_back(count);
-  return y;
-}
-
 Dims conv_transpose_shape(const Call& call, const Dims& x, const Dims& w) {
   const Window window = window_of(call, spatial(call, w));
   call.require(x.rank() == w.rank(), "x and w must have as many dimensions");
@@ -124,10 +113,9 @@ Dim product_flops(const Dims& side, const Dims& w) {
 
 Dim bias_flops(const Call& call) { return call.arity() > 2 ? call.output(0).shape.elements() : Dim(0); }
 
-std::vector<AttributeSpec> attributes_and(std::vector<AttributeSpec> more) {
-  std::vector<AttributeSpec> all = window_attributes();
-  all.push_back({"groups", AttributeKind::integer, Attribute(1)});
-  for (AttributeSpec& spec : more) all.push_back(std::move(spec));
+std::vector<AttributeSpec> attributes_and(const AttributeSpec& more) {
+  std::vector<AttributeSpec> all = conv_attributes();
+  all.push_back(more);
   return all;
 }
 
@@ -144,6 +132,22 @@ Value emit(Builder& b, std::string_view op, const std::vector<Value>& inputs, co
 std::vector<Value> operands(Value x, Value w, Value bias) { return bias ? std::vector{x, w, bias} : std::vector{x, w}; }
 
 }  // namespace
+
+Dims conv_shape(const Call& call, const Dims& x, const Dims& w) {
+  const Window window = window_of(call, spatial(call, w));
+  call.require(x.rank() == w.rank(), "x and w must have as many dimensions");
+  require_groups(call, w[0]);
+  require_channels(call, x[1], w[1] * call.integer("groups"), "groups times dimension 1 of w");
+  Dims y = {x[0], w[0]};
+  for (const Dim count : window_counts(call, window, x)) y.push_back(count);
+  return y;
+}
+
+std::vector<AttributeSpec> conv_attributes() {
+  std::vector<AttributeSpec> all = window_attributes();
+  all.push_back({"groups", AttributeKind::integer, Attribute(1)});
+  return all;
+}
 
 Value conv(Builder& b, Value x, Value w, Value bias, const ConvOptions& options) {
   return emit(b, "conv", operands(x, w, bias), options);
@@ -169,26 +173,26 @@ void register_conv(OpTable& table) {
   const AttributeSpec shape{"shape", AttributeKind::dims, {}};
   table.add({.name = "conv",
              .inputs = {"x", "w", "bias?"},
-             .attributes = attributes_and({}),
+             .attributes = conv_attributes(),
              .infer = infer_with(conv_shape),
              .gradient = differentiate_conv,
              .flops = [](const Call& c) { return product_flops(c.output(0).shape, c.shape(1)) + bias_flops(c); }});
   table.add({.name = "conv_transpose",
              .inputs = {"x", "w", "bias?"},
-             .attributes = attributes_and({{"output_padding", AttributeKind::integers, Attribute(Dims())}}),
+             .attributes = attributes_and({"output_padding", AttributeKind::integers, Attribute(Dims())}),
              .infer = infer_with(conv_transpose_shape),
              .gradient = differentiate_conv_transpose,
              .flops = [](const Call& c) { return product_flops(c.shape(0), c.shape(1)) + bias_flops(c); }});
   table.add({.name = "conv_backward_data",
              .inputs = {"dy", "w"},
              .outputs = {"dx"},
-             .attributes = attributes_and({shape}),
+             .attributes = attributes_and(shape),
              .infer = infer_backward_data,
              .flops = [](const Call& c) { return product_flops(c.shape(0), c.shape(1)); }});
   table.add({.name = "conv_backward_weights",
              .inputs = {"dy", "x"},
              .outputs = {"dw"},
-             .attributes = attributes_and({shape}),
+             .attributes = attributes_and(shape),
              .infer = infer_backward_weights,
              .flops = [](const Call& c) { return product_flops(c.shape(0), c.output(0).shape); }});
   table.add({.name = "channel_sum", .inputs = {"x"}, .infer = infer_channel_sum, .flops = [](const Call& c) {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "plimsoll/program/ops/conv.h"
 #include "plimsoll/program/shape_rules.h"
-#include "plimsoll/program/window.h"
 
 namespace plimsoll::program {
 namespace {
@@ -66,9 +66,7 @@ Call product_call(const Call& call) {
 }
 
 void register_epilogue(OpTable& table) {
-  std::vector<AttributeSpec> conv = window_attributes();
-  conv.push_back({"groups", AttributeKind::integer, Attribute(1)});
-  add_epilogue(table, "conv", {"x", "w", "bias?"}, std::move(conv));
+  add_epilogue(table, "conv", {"x", "w", "bias?"}, conv_attributes());
   add_epilogue(table, "linear", {"x", "w", "bias?"}, {});
   add_epilogue(
       table, "matmul", {"a", "b"},

@@ -15,7 +15,19 @@ const dnnl::stream& dnnl_stream() {
 }
 
 memory::data_type type_of(DType dtype) {
-  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  using Type = memory::data_type;
+  switch (dtype) {
+    case DType::bf16:
+      return Type::bf16;
+    case DType::i8:
+      return Type::s8;
+    case DType::u8:
+      return Type::u8;
+    case DType::i32:
+      return Type::s32;
+    default:
+      return Type::f32;
+  }
 }
 
 memory at(const memory::desc& desc, void* data) { return {desc, dnnl_engine(), data}; }
@@ -60,6 +72,11 @@ dnnl::primitive_attr dnnl_attributes() {
 bool dnnl_prefers_blocks() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
 
 bool dnnl_has_matrix_units() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_amx; }
+
+bool dnnl_multiplies_bytes() {
+  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_vnni);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
+}
 
 bool dnnl_computes(const Use& use) {
   static const bool multiplies = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
@@ -154,6 +171,13 @@ Task DnnlKernel::bind(const Memory& memory) const {
   return [calls = std::move(before)] {
     for (const Call& call : calls) call();
   };
+}
+
+Kernel reorder_kernel(const memory::desc& from, const memory::desc& to) {
+  DnnlKernel kernel(dnnl::reorder::primitive_desc(dnnl_engine(), from, dnnl_engine(), to, dnnl_attributes()));
+  kernel.input(DNNL_ARG_FROM, 0, from, from);
+  kernel.output(DNNL_ARG_TO, 0, to, to);
+  return std::move(kernel).finish();
 }
 
 }  // namespace plimsoll::kernels

@@ -20,12 +20,16 @@ bool dnnl_prefers_blocks();
 // Whether it has matrix units for bf16, which like channels last.
 bool dnnl_has_matrix_units();
 
+// Whether sums of products of bytes are exact. (Without AVX-512 VNNI oneDNN multiplies bytes, too, but cuts off sums of
+// two products that 16 bits do not hold, or halves the weights first.)
+bool dnnl_multiplies_bytes();
+
 // For KernelDef::native: that all numbers are bf16, and this machine multiplies such. (oneDNN does without, too, but
 // slower than f32.)
 bool dnnl_computes(const Use& use);
 
 dnnl::memory::dims dims_of(const Shape& shape);
-// f32 or bf16 as the tensor lies; as any layout that a primitive likes best; in row-major order.
+// The tensor as it lies; as any layout that a primitive likes best; in row-major order.
 dnnl::memory::desc desc_of(const Tensor& tensor);
 dnnl::memory::desc any_desc(const dnnl::memory::dims& dims, DType dtype);
 dnnl::memory::desc plain_desc(const dnnl::memory::dims& dims, DType dtype);
@@ -61,5 +65,8 @@ class DnnlKernel {
   int64_t scratch_bytes_ = 0;
   int64_t pad_offset_ = 0;
 };
+
+// Operand 0 in another layout or dtype, as result 0.
+Kernel reorder_kernel(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
 
 }  // namespace plimsoll::kernels
