@@ -22,11 +22,13 @@ struct Alternative {
 
 inline constexpr int64_t kMostSamples = int64_t{1} << 20;
 
-// The whole batch at once, of so many samples.
-inline plan::StepOfBatch step_of_batch(const ModelOptions& options) {
-  return [options](int64_t batch) {
+// The whole batch at once, of so many samples, with its state in 8 bits where that is allowed.
+inline plan::StepOfBatch step_of_batch(const ModelOptions& options, const FormOptions& form) {
+  const bool coded = parse_allowed(form.allow).eight_bit_state;
+  return [options, coded](int64_t batch) {
     models::StepOptions asked = step_options(options);
     asked.sizes["batch"] = batch;
+    asked.train.eight_bit_state = coded;
     return kernels::prepare(models::build_step(models::find_model(options.model), asked), {.threads = options.threads});
   };
 }
@@ -52,7 +54,13 @@ class AlternativeSearch {
   std::vector<Alternative> run(const std::string& why_whole) {
     const models::ModelInfo& model = models::find_model(options_.model);
     const program::Bindings sizes = models::bindings(model, step_options(options_).sizes);
-    if (form_.parts && form_.allow.empty() && why_whole.find("batch_norm") != why_whole.npos) allow_batch_norm();
+    const Allowed allowed = parse_allowed(form_.allow);
+    if (form_.parts && !allowed.batch_norm_parts && why_whole.find("batch_norm") != why_whole.npos) {
+      allow(kBatchNormParts, "changes the statistics");
+    }
+    const models::StepOptions asked = step_options(options_);
+    const bool has_state = asked.training && asked.train.optimizer != program::Optimizer::sgd;
+    if (has_state && !allowed.eight_bit_state) allow(kEightBitState, "rounds the optimizer's state");
     if (search_.spill.bytes_per_s == 0) spill();
     if (sizes.at("batch") > 1) take_smaller_batch(sizes.at("batch"));
     if (sizes.contains("sequence")) take_shorter_samples(sizes.at("sequence"));
@@ -73,9 +81,10 @@ class AlternativeSearch {
     return limited;
   }
 
-  bool plans(const ModelOptions& options, const FormOptions& form, std::string how, std::string note) {
+  bool plans(const ModelOptions& options, const FormOptions& form, std::string how, std::string note,
+             StateForm state = StateForm::any) {
     const ModelForms forms(options, form);
-    const auto made = plan::plan_step(forms.forms(), limited());
+    const auto made = plan::plan_step(forms.forms(state), limited());
     const auto* step = std::get_if<plan::StepPlan>(&made);
     if (step == nullptr) return false;
     const double each = step->predicted_s / static_cast<double>(forms.batch());
@@ -83,10 +92,11 @@ class AlternativeSearch {
     return true;
   }
 
-  void allow_batch_norm() {
+  void allow(std::string_view measure, const char* note) {
     FormOptions form = form_;
-    form.allow.emplace_back(kBatchNormParts);
-    plans(options_, form, fmt::format("--allow {}", kBatchNormParts), "changes the statistics");
+    form.allow.emplace_back(measure);
+    const StateForm state = measure == kEightBitState ? StateForm::coded : StateForm::any;  // f32 was tried
+    plans(options_, form, fmt::format("--allow {}", measure), note, state);
   }
 
   // To a disk as one commonly is: there is none yet to measure.
@@ -109,7 +119,7 @@ class AlternativeSearch {
   void take_smaller_batch(int64_t batch) {
     const KnownCosts known;
     const auto costs = [&](const kernels::Lowered& lowered) { return known.of(lowered).seconds; };
-    const auto found = plan::find_largest_batch(step_of_batch(options_), costs, limited(), batch - 1);
+    const auto found = plan::find_largest_batch(step_of_batch(options_, form_), costs, limited(), batch - 1);
     if (!found) return;
     found_.push_back({fmt::format("--batch {}", found->largest.batch), "", found->largest.arena_bytes,
                       found->largest.seconds_per_sample()});

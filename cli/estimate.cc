@@ -92,7 +92,10 @@ void print_json(const Report& report) {
                                  {"sizes", report.sizes},
                                  {"mode", report.asked.training ? "train" : "infer"},
                                  {"precision", name(report.asked.precision)}};
-  if (report.asked.training) json["optimizer"] = name(report.asked.train.optimizer);
+  if (report.asked.training) {
+    json["optimizer"] = name(report.asked.train.optimizer);
+    json["eight_bit_state"] = report.asked.train.eight_bit_state;
+  }
   json["ops"] = report.ops;
   json["with_scratch"] = report.without_scratch.empty();
   json["peak_bytes"] = estimate.peak_bytes;
@@ -115,7 +118,9 @@ std::string sizes_text(const program::Bindings& sizes) {
 }
 
 void print_head(const Report& report) {
-  const std::string mode = report.asked.training ? fmt::format("training with {}", name(report.asked.train.optimizer))
+  const program::TrainOptions& train = report.asked.train;
+  const std::string mode = report.asked.training ? fmt::format("training with {}{}", name(train.optimizer),
+                                                               train.eight_bit_state ? " in 8 bits" : "")
                                                  : std::string("inference");
   fmt::print("{}{}, {}, {}: {} ops\n", report.model.name, sizes_text(report.sizes), name(report.asked.precision), mode,
              report.ops);
@@ -196,11 +201,30 @@ void print_plot(const plan::Estimate& estimate) {
   fmt::print("  {:>10} {:>{}}\n", "", "^ peak", column + 6);
 }
 
-void run(const ModelOptions& options, std::string_view device) {
+struct EstimateOptions {
+  ModelOptions step;
+  std::vector<std::string> allow;
+  std::string device = "cpu";
+};
+
+// What is allowed is done here: there is no budget that could do without.
+models::StepOptions asked_of(const EstimateOptions& options) {
+  const Allowed allowed = parse_allowed(options.allow);
+  if (allowed.batch_norm_parts) {
+    throw ArgumentError(fmt::format("--allow {} is for batches in parts, and this is the whole: expected {}",
+                                    kBatchNormParts, kEightBitState));
+  }
+  models::StepOptions asked = step_options(options.step);
+  asked.train.eight_bit_state = allowed.eight_bit_state;
+  return asked;
+}
+
+void run(const EstimateOptions& given) {
+  const ModelOptions& options = given.step;
   const models::ModelInfo& model = models::find_model(options.model);
-  const models::StepOptions asked = step_options(options);
+  const models::StepOptions asked = asked_of(given);
   const Program program = models::build_step(model, asked);
-  const KernelEstimate estimate = estimate_on(device, program, options.threads);
+  const KernelEstimate estimate = estimate_on(given.device, program, options.threads);
   const Report report{model,
                       asked,
                       models::bindings(model, asked.sizes),
@@ -221,14 +245,15 @@ void run(const ModelOptions& options, std::string_view device) {
 void add_estimate(const Command& app, int& /*status*/) {
   const Command verb = app.add_verb("estimate", "What a step of a model will take, before it runs");
   verb.footer("Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum");
-  const auto options = std::make_shared<ModelOptions>();
-  add_model_options(verb, *options);
-  add_optimizer_option(verb, *options);
-  verb.add_option("--precision", options->precision, "f32 bf16 f16 f64, and i8 to infer").shows_default();
-  verb.add_option("--mode", options->mode, "train or infer").shows_default();
-  const auto device = std::make_shared<std::string>("cpu");
-  verb.add_option("--device", *device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();
-  verb.callback([options, device] { run(*options, *device); });
+  const auto options = std::make_shared<EstimateOptions>();
+  ModelOptions& step = options->step;
+  add_model_options(verb, step);
+  add_optimizer_option(verb, step);
+  verb.add_option("--precision", step.precision, "f32 bf16 f16 f64, and i8 to infer").shows_default();
+  verb.add_option("--mode", step.mode, "train or infer").shows_default();
+  verb.add_option("--allow", options->allow, "8-bit-state: with the optimizer's state in 8 bits");
+  verb.add_option("--device", options->device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();
+  verb.callback([options] { run(*options); });
 }
 
 }  // namespace plimsoll::cli

@@ -20,7 +20,13 @@
 
 namespace plimsoll::cli {
 
-inline constexpr std::string_view kBatchNormParts = "batch-norm-parts";
+// Where optimizer state lies, and how.
+enum class StateForm : uint8_t {
+  any,      // in memory: in f32, or in 8 bits where that is allowed and f32 does not fit
+  f32,      // in memory
+  coded,    // in memory, in 8 bits
+  in_file,  // in the spill file, which must be set, in f32
+};
 
 // How a step may be made to fit.
 struct FormOptions {
@@ -28,15 +34,6 @@ struct FormOptions {
   bool parts = true;
   bool measure = false;  // time kernels, and remember the times
 };
-
-inline bool allows_batch_norm(const std::vector<std::string>& allow) {
-  for (const std::string& measure : allow) {
-    if (measure != kBatchNormParts) {
-      throw ArgumentError(fmt::format("--allow {}: expected {}", quote(measure), kBatchNormParts));
-    }
-  }
-  return !allow.empty();
-}
 
 // The cost cache of this machine's user: read once, written when something was learnt.
 class KnownCosts {
@@ -98,49 +95,37 @@ class ModelForms {
   // `sizes` in place of those that the options give.
   ModelForms(const ModelOptions& options, const FormOptions& form, const program::Bindings& sizes = {})
       : model_(models::find_model(options.model)),
-        asked_(step_options(options)),
+        f32_{step_options(options)},
         device_{.threads = options.threads},
         measure_(form.measure),
         costs_(std::make_shared<KnownCosts>()),
         setting_{options.model, options.mode, options.optimizer, options.precision, {}, form.allow} {
-    asked_.through_batch_norm = allows_batch_norm(form.allow);
-    for (const auto& [symbol, size] : sizes) asked_.sizes[symbol] = size;
-    setting_.sizes = models::bindings(model_, asked_.sizes);
-    if (!asked_.training || !form.parts) return;
-    places_ = models::find_slice_places(model_, asked_);
-    try {
-      parts_ = models::build_parts_step(model_, asked_);
-    } catch (const UnsupportedError& error) {
-      why_whole_ = error.what();
-    }
+    const Allowed allowed = parse_allowed(form.allow);
+    f32_.asked.through_batch_norm = allowed.batch_norm_parts;
+    for (const auto& [symbol, size] : sizes) f32_.asked.sizes[symbol] = size;
+    setting_.sizes = models::bindings(model_, f32_.asked.sizes);
+    const bool has_state = f32_.asked.training && f32_.asked.train.optimizer != program::Optimizer::sgd;
+    if (allowed.eight_bit_state && has_state) coded_ = f32_;
+    if (coded_) coded_->asked.train.eight_bit_state = true;
+    if (f32_.asked.training && form.parts) build_parts();
   }
 
-  // Optimizer state lies in the spill file where `spills`; one must be set then.
-  plan::StepForms forms(bool spills = false) const {
-    const int64_t spilled = spills ? kLeastSpilled : INT64_MAX;
-    plan::StepForms forms{batch(), [this, spilled] {
-                            return prepare(program::spill_state(models::build_step(model_, asked_), spilled));
-                          }};
-    forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
-    if (measure_) forms.learn = [costs = costs_](const plan::StepPlan& step) { return costs->learn(step); };
-    if (asked_.training) {
-      forms.places = places_;
-      forms.formed = [this, spilled](const program::StepForm& form) {
-        models::StepOptions asked = asked_;
-        asked.form = form;
-        return prepare(program::spill_state(models::build_step(model_, asked), spilled));
-      };
-    }
-    if (!parts_) return forms;
-    const auto split = std::make_shared<program::SplitStep>(program::spill_state(parts_->split, spilled));
-    forms.part = [this, split](int64_t size) { return prepare(program::bind(split->part, {{"batch", size}})); };
-    forms.update = [this, split] { return prepare(split->update); };
+  plan::StepForms forms(StateForm state = StateForm::any) const {
+    plan::StepForms forms = forms_of(f32_, state == StateForm::in_file ? kLeastSpilled : INT64_MAX);
+    if (!coded_ || state == StateForm::f32 || state == StateForm::in_file) return forms;
+    const plan::ChangedForms changed{forms_of(*coded_, INT64_MAX), std::string(kEightBitState), "optimizer state",
+                                     state == StateForm::coded};
+    forms.otherwise = std::make_shared<const plan::ChangedForms>(changed);
     return forms;
   }
 
+  // With all that is allowed, needed or not: where what counts is how little will do.
+  plan::StepForms least_forms() const { return forms_of(coded_ ? *coded_ : f32_, INT64_MAX); }
+  bool may_code() const { return coded_.has_value(); }
+
   void start(run::Executor& executor, uint64_t seed) const {
-    if (parts_) return start_values(executor, parts_->inits, parts_->state_inits, seed);
-    const models::Step step = models::build_whole_step(model_, asked_);
+    if (f32_.parts) return start_values(executor, f32_.parts->inits, f32_.parts->state_inits, seed);
+    const models::Step step = models::build_whole_step(model_, f32_.asked);
     start_values(executor, step.inits, step.state_inits, seed, step.quantized);
   }
 
@@ -149,23 +134,64 @@ class ModelForms {
   const plan::Setting& setting() const { return setting_; }
   const program::Bindings& sizes() const { return setting_.sizes; }
   int64_t batch() const { return setting_.sizes.at("batch"); }
-  const models::PartsStep& parts() const { return *parts_; }
+  // The step in parts that a plan takes.
+  const program::SplitStep& split_of(const plan::StepPlan& plan) const {
+    return plan.changes.empty() ? f32_.parts->split : coded_->parts->split;
+  }
   // Why the batch cannot be taken in parts; empty when it can, or may not.
   const std::string& why_whole() const { return why_whole_; }
 
  private:
   static constexpr int64_t kLeastSpilled = kMiB;  // parameters below are not worth a trip to the disk
 
+  // The step with its state in one form.
+  struct Built {
+    models::StepOptions asked;
+    std::optional<models::PartsStep> parts = {};
+  };
+
+  void build_parts() {
+    places_ = models::find_slice_places(model_, f32_.asked);
+    try {
+      f32_.parts = models::build_parts_step(model_, f32_.asked);
+      if (coded_) coded_->parts = models::build_parts_step(model_, coded_->asked);
+    } catch (const UnsupportedError& error) {
+      why_whole_ = error.what();
+    }
+  }
+
+  // The state of parameters of at least `spilled` bytes lies in the spill file.
+  plan::StepForms forms_of(const Built& built, int64_t spilled) const {
+    plan::StepForms forms{batch(), [this, &built, spilled] {
+                            return prepare(program::spill_state(models::build_step(model_, built.asked), spilled));
+                          }};
+    forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
+    if (measure_) forms.learn = [costs = costs_](const plan::StepPlan& step) { return costs->learn(step); };
+    if (built.asked.training) {
+      forms.places = places_;
+      forms.formed = [this, &built, spilled](const program::StepForm& form) {
+        models::StepOptions asked = built.asked;
+        asked.form = form;
+        return prepare(program::spill_state(models::build_step(model_, asked), spilled));
+      };
+    }
+    if (!built.parts) return forms;
+    const auto split = std::make_shared<program::SplitStep>(program::spill_state(built.parts->split, spilled));
+    forms.part = [this, split](int64_t size) { return prepare(program::bind(split->part, {{"batch", size}})); };
+    forms.update = [this, split] { return prepare(split->update); };
+    return forms;
+  }
+
   kernels::Lowered prepare(program::Program program) const { return kernels::prepare(std::move(program), device_); }
 
   const models::ModelInfo& model_;
-  models::StepOptions asked_;
+  Built f32_;
+  std::optional<Built> coded_;  // where it is allowed
   kernels::DeviceOptions device_;
   bool measure_;
   std::shared_ptr<KnownCosts> costs_;
   plan::Setting setting_;
   program::SlicePlaces places_;
-  std::optional<models::PartsStep> parts_;
   std::string why_whole_;
 };
 

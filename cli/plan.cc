@@ -58,11 +58,11 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   plan::PlanOptions options = plan_options(verb, budget_bytes);
   options.work_limit /= 10;  // for each of some twenty sizes
   const int64_t most = most_samples(verb.step.model);
-  auto whole = plan::find_largest_batch(step_of_batch(verb.step), costs, options, most);
+  auto whole = plan::find_largest_batch(step_of_batch(verb.step, verb.form()), costs, options, most);
   if (!whole) return std::nullopt;
   Batches found{std::move(*whole), std::nullopt};
   const ModelForms model(verb.step, verb.form());
-  const plan::StepForms forms = model.forms();
+  const plan::StepForms forms = model.least_forms();
   const bool can_cut = forms.part && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
   if (can_cut) found.part = plan::find_largest_batch(forms.part, costs, options, most);
   return found;
@@ -141,9 +141,10 @@ plan::LockEntry lock_entry(const PlanVerb& verb, const Lowered& lowered) {
 }
 
 int work_on_lock(const PlanVerb& verb) {
-  const ModelForms model(verb.step, {.parts = false});
-  const Lowered lowered = model.forms().whole();
-  const std::string setting = fmt::format("{}, {} threads", setting_text(model.setting()), lowered.threads);
+  const ModelForms model(verb.step, {.allow = verb.budget.form.allow, .parts = false});
+  const Lowered lowered = model.least_forms().whole();
+  const std::string setting = fmt::format("{}{}, {} threads", setting_text(model.setting()),
+                                          model.may_code() ? " in 8 bits" : "", lowered.threads);
   const plan::LockEntry entry = lock_entry(verb, lowered);
   if (!verb.check_lock.empty()) {
     const plan::Lock lock = plan::read_lock(read_file(verb.check_lock), verb.check_lock);
@@ -185,7 +186,7 @@ void add_plan(const Command& app, int& status) {
   verb.add_option("-o,--output", options->output, "Write the plan here, as JSON");
   verb.add_option("--check", options->check, "Check a plan that was written");
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
-  verb.add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
+  verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_flag("--no-parts", options->no_parts, "Take the batch as a whole");
   verb.add_flag("--no-recompute", options->no_recompute, "Compute nothing again");
   verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");

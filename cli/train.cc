@@ -119,7 +119,8 @@ void run_steps(T& trainer, BudgetRun& run) {
 }
 
 void train_in_parts(BudgetRun& run, train::Fit& fit) {
-  train::PartsTrainer trainer(train::parts_of(*fit.session, fit.plan.sizes, run.model.parts().split), run.trainer());
+  train::PartsTrainer trainer(train::parts_of(*fit.session, fit.plan.sizes, run.model.split_of(fit.plan)),
+                              run.trainer());
   const bool terminal = isatty(STDERR_FILENO) != 0;
   trainer.on_part = [&](int64_t done) {
     check_signals();
@@ -240,7 +241,7 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
   verb.add_option("--budget-file", options->budget.budget_file,
                   "A file with a size in it, read between steps: where that changes, the step is planned again");
-  verb.add_option("--allow", options->budget.form.allow, "Measures that change the numbers: batch-norm-parts");
+  verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
   verb.add_flag("--no-measure", options->no_measure, "Do not time kernels before the step is planned");
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");

@@ -103,7 +103,7 @@ inline void print_plan(const train::Fit& fit, const Budget& budget, std::string_
 }
 
 // With results in a spill file where a folder for one is given and that is fastest; with the optimizer's state there,
-// too, where nothing else will do.
+// too, where nothing else will do: neither does 8 bits, where that is allowed, which costs less time.
 inline std::variant<train::Fit, train::NoFit> fit_within(const ModelForms& model, const BudgetOptions& options,
                                                          const Budget& budget) {
   if (options.spill_dir.empty()) return train::fit_step(model.forms(), budget);
@@ -112,11 +112,15 @@ inline std::variant<train::Fit, train::NoFit> fit_within(const ModelForms& model
   kernels::use_spill_file(std::make_shared<SpillFile>(options.spill_dir));
   auto fitted = train::fit_step(model.forms(), budget, asked);
   if (std::holds_alternative<train::Fit>(fitted)) return fitted;
-  return train::fit_step(model.forms(true), budget, asked);
+  return train::fit_step(model.forms(StateForm::in_file), budget, asked);
 }
 
-inline bool keeps_state_in_file(const train::Fit& fit) {
-  return !program::spilled_values(fit.session->executor().program()).empty();
+// State stays as it is while a run goes on.
+inline StateForm state_of(const train::Fit& fit) {
+  if (!fit.plan.changes.empty()) return StateForm::coded;
+  run::Session& session = *fit.session;
+  const program::Program& updating = session.executor(session.executors() - 1).program();
+  return program::spilled_values(updating).empty() ? StateForm::f32 : StateForm::in_file;
 }
 
 // The same training within another budget; what it keeps is on the disk meanwhile.
@@ -126,7 +130,7 @@ inline std::variant<train::Fit, train::NoFit> refit_within(const ModelForms& mod
   SpillFile stash(spills ? options.spill_dir : std::filesystem::temp_directory_path().string());
   plan::PlanOptions asked;
   if (spills) asked.spill = model.spill_in(options.spill_dir);
-  return train::refit_step(fit, model.forms(keeps_state_in_file(fit)), budget, stash, asked);
+  return train::refit_step(fit, model.forms(state_of(fit)), budget, stash, asked);
 }
 
 // What would fit in the arena that the budget leaves.

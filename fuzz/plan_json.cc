@@ -21,7 +21,11 @@ const plimsoll::kernels::Lowered& lowered() {
 // A step whose forms are all this program: what is asked is whether any text makes the readers stumble.
 plimsoll::plan::StepForms forms() {
   const auto in_any_form = [](const plimsoll::program::StepForm&) { return lowered(); };
-  return {2, lowered, [](int64_t) { return lowered(); }, lowered, in_any_form, {3, {1, 2}, {1}}};
+  plimsoll::plan::StepForms forms{2,       lowered,     [](int64_t) { return lowered(); },
+                                  lowered, in_any_form, {3, {1, 2}, {1}}};
+  const plimsoll::plan::ChangedForms changed{forms, "8-bit-state", ""};
+  forms.otherwise = std::make_shared<const plimsoll::plan::ChangedForms>(changed);
+  return forms;
 }
 
 void read_step(std::string_view text) {

@@ -22,6 +22,19 @@ bool all_in_order(const std::vector<Tensor>& tensors, const std::vector<int>& li
                      [&](int i) { return lies_in_order(tensors[static_cast<size_t>(i)]); });
 }
 
+// Element by element where operands lie in other orders: each has the rows of the result, or is a single element.
+Cut by_rows_of_result(const Use& use, const Cut& elements) {
+  const Shape& shape = use.out().shape;
+  const auto has_shape = [&](const std::vector<Tensor>& tensors, const std::vector<int>& listed) {
+    return std::all_of(listed.begin(), listed.end(),
+                       [&](int i) { return tensors[static_cast<size_t>(i)].shape == shape; });
+  };
+  if (shape.rank() == 0 || !has_shape(use.inputs, elements.inputs) || !has_shape(use.outputs, elements.outputs)) {
+    return {};
+  }
+  return {.rule = Cut::Rule::rows, .count = shape[0], .inputs = elements.inputs, .outputs = elements.outputs};
+}
+
 }  // namespace
 
 bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
@@ -43,7 +56,7 @@ Cut by_elements(const Use& use) {
           .count = count,
           .inputs = places(use.inputs, takes),
           .outputs = places(use.outputs, takes)};
-  return all_in_order(use.inputs, cut.inputs) ? cut : Cut{};
+  return all_in_order(use.inputs, cut.inputs) ? cut : by_rows_of_result(use, cut);
 }
 
 Cut by_rows(const Use& use, std::vector<int> inputs, std::vector<int> outputs, std::vector<int> sums) {

@@ -12,7 +12,7 @@ bool has_halves(const Use& use);  // in what it reads or writes
 bool is_mask_of(const Tensor& tensor, int64_t elements);
 
 // Element by element: what has as many elements as result 0, and masks of them. Other operands are single elements.
-// Not where operands lie with gaps, or not in the order of the result.
+// Where operands lie with gaps, or not in the order of the result, by rows; not at all where there are masks then.
 Cut by_elements(const Use& use);
 
 // Operand 0, or result 0 of an op without, is [rows, ..].

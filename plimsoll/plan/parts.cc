@@ -286,7 +286,7 @@ Measure form_of(const StepPlan& step) {
   return {"order", "ops no sooner than their results are wanted"};
 }
 
-// What the form saves, were nothing computed again, and what it costs.
+// What the form saves beside changes of the numbers, were nothing computed again, and what it costs.
 Measure measure_of_form(const StepPlan& step) {
   Measure measure = form_of(step);
   measure.cost_s = -step.unplanned_s;
@@ -296,7 +296,51 @@ Measure measure_of_form(const StepPlan& step) {
     measure.cost_s += static_cast<double>(step.runs(i)) * step.programs[i].plan.unplanned_s;
   }
   measure.saved_bytes = step.unplanned_bytes - largest;
+  for (const Measure& change : step.changes) {
+    measure.saved_bytes -= change.saved_bytes;
+    measure.cost_s -= change.cost_s;
+  }
   return measure;
+}
+
+// A step as it is: its arena and its time.
+struct Unplanned {
+  int64_t bytes;
+  double seconds;
+};
+
+Unplanned unplanned(const StepForms& forms) {
+  const Lowered whole = forms.whole();
+  const Costs costs = forms.costs ? forms.costs(whole) : costs_of(whole, {});
+  return {plan_memory(whole).placement.arena_bytes, sum_of(costs.seconds)};
+}
+
+// With the change; what it is worth is told beside the step without.
+std::variant<StepPlan, Refusal> search_changed(const ChangedForms& changed, const PlanOptions& options,
+                                               const Unplanned& before) {
+  auto made = PartsSearch(changed.forms, options).run();
+  if (auto* refusal = std::get_if<Refusal>(&made)) {
+    refusal->unplanned_bytes = before.bytes;
+    refusal->unplanned_s = before.seconds;
+    return made;
+  }
+  auto& step = std::get<StepPlan>(made);
+  step.changes.push_back(
+      {changed.kind, changed.what, 1, before.bytes - step.unplanned_bytes, step.unplanned_s - before.seconds});
+  step.unplanned_bytes = before.bytes;
+  step.unplanned_s = before.seconds;
+  return made;
+}
+
+std::variant<StepPlan, Refusal> search(const StepForms& forms, const PlanOptions& options) {
+  if (!forms.otherwise) return PartsSearch(forms, options).run();
+  if (forms.otherwise->always) return search_changed(*forms.otherwise, options, unplanned(forms));
+  PlanOptions first = options;
+  first.find_smallest = false;
+  auto made = PartsSearch(forms, first).run();
+  const auto* refusal = std::get_if<Refusal>(&made);
+  if (refusal == nullptr) return made;
+  return search_changed(*forms.otherwise, options, {refusal->unplanned_bytes, refusal->unplanned_s});
 }
 
 }  // namespace
@@ -344,7 +388,7 @@ Costs StepPlan::costs() const {
 }
 
 std::vector<Measure> StepPlan::measures() const {
-  std::vector<Measure> list;
+  std::vector<Measure> list = changes;
   if (in_parts() || form != program::StepForm{}) list.push_back(measure_of_form(*this));
   for (size_t i = 0; i < programs.size(); ++i) {
     for (Measure measure : programs[i].plan.measures) {
@@ -357,10 +401,10 @@ std::vector<Measure> StepPlan::measures() const {
 }
 
 std::variant<StepPlan, Refusal> plan_step(const StepForms& forms, const PlanOptions& options) {
-  auto made = PartsSearch(forms, options).run();
+  auto made = search(forms, options);
   const auto* step = std::get_if<StepPlan>(&made);
   if (step == nullptr || !forms.learn || !forms.learn(*step)) return made;
-  return PartsSearch(forms, options).run();
+  return search(forms, options);
 }
 
 }  // namespace plimsoll::plan

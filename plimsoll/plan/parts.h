@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -17,6 +18,7 @@
 namespace plimsoll::plan {
 
 struct StepPlan;
+struct ChangedForms;
 
 // A step in its forms (program/split_step.h), prepared.
 struct StepForms {
@@ -33,6 +35,16 @@ struct StepForms {
   // Shown the step that was chosen: may measure what it runs. Whether `costs` now says something else; the step is then
   // planned once more.
   std::function<bool(const StepPlan&)> learn = {};
+  // The same step with other numbers, by the user's leave: taken where this one does not fit.
+  std::shared_ptr<const ChangedForms> otherwise = {};
+};
+
+// A measure that changes the numbers of a step, and the step with it.
+struct ChangedForms {
+  StepForms forms;
+  std::string kind;     // "8-bit-state"
+  std::string what;     // "optimizer state"
+  bool always = false;  // also where the step would fit without it
 };
 
 struct PlannedProgram {
@@ -53,6 +65,7 @@ struct StepPlan {
   int64_t unplanned_bytes = 0;  // the arena of the whole batch as it is
   double predicted_s = 0;
   double unplanned_s = 0;
+  std::vector<Measure> changes = {};  // measures that change the numbers; not in the unplanned figures
 
   bool in_parts() const { return programs.size() > 1; }
   int64_t file_bytes() const;          // of a spill file, which all programs share
@@ -60,7 +73,8 @@ struct StepPlan {
   double bound_s() const;              // no plan with these parts is faster
   bool is_cut_short() const;
   Costs costs() const;  // of the programs as they are, in sums
-  // The cut into parts, where there is one, and what the programs do; times and costs are of a whole step.
+  // What changes the numbers, the cut into parts, where there is one, and what the programs do; times and costs are of
+  // a whole step.
   std::vector<Measure> measures() const;
 };
 
@@ -68,7 +82,7 @@ struct StepPlan {
 std::vector<int64_t> part_sizes(int64_t batch, int64_t most);
 
 // `op_seconds` of the options stay empty: there are several programs. The Refusal is that of the form that comes
-// closest; its unplanned figures are of the whole batch.
+// closest, with all changes that are allowed; its unplanned figures are of the whole batch without them.
 std::variant<StepPlan, Refusal> plan_step(const StepForms& forms, const PlanOptions& options);
 
 }  // namespace plimsoll::plan

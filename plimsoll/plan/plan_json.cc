@@ -86,7 +86,7 @@ class Reader {
     root["parts"].for_each([&](const JsonNode& part) { plan.parts.push_back(part.integer()); });
     plan.resident = read_placed(root["resident_at_bytes"]);
     root["steps"].for_each([&](const JsonNode& step) { plan.steps.push_back(read_step(step)); });
-    root["measures"].for_each([&](const JsonNode& measure) { plan.measures.push_back(read_measure(measure)); });
+    plan.measures = measures_from(root["measures"]);
     return plan;
   }
 
@@ -184,7 +184,17 @@ ordered_json to_json(const Plan& plan, const Program& program) {
           {"parts", plan.parts},
           {"resident_at_bytes", write(plan.resident, program)},
           {"steps", list_of(plan.steps, [&](const Step& step) { return write(step, program); })},
-          {"measures", list_of(plan.measures, [](const Measure& measure) { return write(measure); })}};
+          {"measures", to_json(plan.measures)}};
+}
+
+ordered_json to_json(const std::vector<Measure>& measures) {
+  return list_of(measures, [](const Measure& measure) { return write(measure); });
+}
+
+std::vector<Measure> measures_from(const JsonNode& node) {
+  std::vector<Measure> measures;
+  node.for_each([&](const JsonNode& measure) { measures.push_back(read_measure(measure)); });
+  return measures;
 }
 
 Plan plan_from(const JsonNode& node, const Program& program) { return Reader(program).read(node); }

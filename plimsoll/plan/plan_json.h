@@ -35,7 +35,9 @@ Plan read_plan(std::string_view text, std::string_view source, const program::Pr
 class JsonNode;
 nlohmann::ordered_json to_json(const Setting& setting);
 nlohmann::ordered_json to_json(const Plan& plan, const program::Program& program);
+nlohmann::ordered_json to_json(const std::vector<Measure>& measures);
 Setting setting_from(const JsonNode& node);
+std::vector<Measure> measures_from(const JsonNode& node);
 Plan plan_from(const JsonNode& node, const program::Program& program);
 
 }  // namespace plimsoll::plan

@@ -61,6 +61,16 @@ std::vector<kernels::Lowered> programs_of(const StepForms& forms, const StepPlan
   return programs;
 }
 
+// The forms with the changes of the numbers that the plan has.
+const StepForms& forms_with(const JsonNode& node, const std::vector<Measure>& changes, const StepForms& forms) {
+  if (changes.empty()) return forms;
+  if (changes.size() > 1) node.fail("one change at most");
+  if (!forms.otherwise || forms.otherwise->kind != changes[0].kind) {
+    node.fail(fmt::format("no change \"{}\": the setting does not allow it", changes[0].kind));
+  }
+  return forms.otherwise->forms;
+}
+
 }  // namespace
 
 std::string write_step_plan(const StepPlan& step, const Setting& setting) {
@@ -73,6 +83,7 @@ std::string write_step_plan(const StepPlan& step, const Setting& setting) {
                        {"unplanned_s", step.unplanned_s},
                        {"sizes", step.sizes},
                        {"form", to_json(step.form)},
+                       {"changes", to_json(step.changes)},
                        {"programs", ordered_json::array()}};
   for (const PlannedProgram& program : step.programs) {
     json["programs"].push_back(to_json(program.plan, program.lowered.program));
@@ -85,7 +96,7 @@ StepPlan read_step_plan(std::string_view text, std::string_view source, const St
   const JsonNode root(json, "plan", std::string(source));
   root[kVersionKey].require_version(StepPlan::kVersion);
   root.allow_only({kVersionKey, "setting", "budget_bytes", "arena_bytes", "unplanned_bytes", "predicted_s",
-                   "unplanned_s", "sizes", "form", "programs"});
+                   "unplanned_s", "sizes", "form", "changes", "programs"});
   StepPlan step;
   step.sizes = read_sizes(root["sizes"], forms.batch);
   if (step.sizes.size() > 1 && !forms.part) root["sizes"].fail("one size: this batch cannot be taken in parts");
@@ -96,7 +107,8 @@ StepPlan read_step_plan(std::string_view text, std::string_view source, const St
   step.unplanned_bytes = root["unplanned_bytes"].integer();
   step.predicted_s = root["predicted_s"].real();
   step.unplanned_s = root["unplanned_s"].real();
-  std::vector<kernels::Lowered> programs = programs_of(forms, step);
+  step.changes = measures_from(root["changes"]);
+  std::vector<kernels::Lowered> programs = programs_of(forms_with(root["changes"], step.changes, forms), step);
   root["programs"].for_each([&](const JsonNode& plan) {
     const size_t place = step.programs.size();
     if (place == programs.size()) plan.fail(fmt::format("{} programs for these sizes", programs.size()));

@@ -1,4 +1,4 @@
-// Steps as files: JSON, version 2, described in docs/planning.md. A step is one program, or the programs of a batch
+// Steps as files: JSON, version 3, described in docs/planning.md. A step is one program, or the programs of a batch
 // that is taken in parts.
 #pragma once
 
@@ -13,7 +13,8 @@ namespace plimsoll::plan {
 std::string write_step_plan(const StepPlan& step, const Setting& setting);
 
 // `forms` make the programs of the file's setting (read_setting of plan_json.h). InputError as from read_plan, and for
-// sizes that are no cut of the batch; whether the plan holds is the oracle's question (step_oracle.h).
+// sizes that are no cut of the batch and changes that the forms have not; whether the plan holds is the oracle's
+// question (step_oracle.h).
 StepPlan read_step_plan(std::string_view text, std::string_view source, const StepForms& forms);
 
 }  // namespace plimsoll::plan

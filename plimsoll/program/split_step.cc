@@ -6,6 +6,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/ops/accumulate.h"
+#include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/reduce.h"
 #include "plimsoll/program/passes/dead_code.h"
 #include "plimsoll/program/updates.h"
@@ -40,12 +41,15 @@ Program update_program(const Program& model, std::span<const Trained> trained, c
     here[static_cast<size_t>(value.index)] = b.parameter(model[value].name, model[value].type, model[value].category);
   }
   for (const Value value : model.state) b.state(model[value].name, model[value].type, model[value].category);
+  b.set_phase(Phase::update);
+  LossScale scale;
+  if (options.scale_loss) scale = scale_of_loss(b);
   std::vector<Trained> summed;
   for (const Trained& one : trained) {
     const Value parameter = here[static_cast<size_t>(one.parameter.index)];
     summed.push_back({parameter, b.state(sum_name(model, one.parameter), b.type(parameter), Category::gradient)});
   }
-  append_updates(b, summed, options);
+  append_updates(b, summed, options, scale);
   b.set_phase(Phase::update);
   for (const Trained& one : summed) clear(b, one.gradient);
   return std::move(b).finish();
@@ -89,16 +93,14 @@ SplitStep split_training_step(Program model, Value loss, const SplitOptions& opt
   if (const auto why = why_not_in_parts(model, loss, options.through_batch_norm)) {
     throw UnsupportedError(fmt::format("the batch cannot be taken in parts: {}", *why));
   }
-  if (options.train.scale_loss) {
-    throw UnsupportedError("a batch in parts cannot scale its loss, as f16 wants: take bf16 or f32");
-  }
   SplitStep split;
   split.mean = mean_of(model, loss);
   const std::string counted = model[split.mean.counted].name;
   widen_seeds(model);
   model.outputs = {loss};
   Builder b(model);
-  const Value weight = b.input("part.weight", b.type(loss));
+  Value weight = b.input("part.weight", b.type(loss));
+  if (options.train.scale_loss) weight = mul(b, weight, scale_of_loss(b).value);
   const std::vector<Trained> trained = find_trained(b, loss, weight);
   split.update = update_program(model, trained, options.train);
   split.part = part_program(std::move(b), trained, split.update);

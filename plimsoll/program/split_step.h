@@ -6,7 +6,8 @@
 //
 // The step is that of the whole batch, to rounding. Where the loss is a mean, each part's own mean counts by its share
 // of what the whole batch's is over: the part's input `part.weight`. Dropout draws for each sample what it would in the
-// whole batch, from the place of the part in it: the second number of the seed.
+// whole batch, from the place of the part in it: the second number of the seed. Where the loss is scaled (f16), all
+// parts of a step are by the same power; the update looks at the sums, and is skipped where these are not finite.
 #pragma once
 
 #include <optional>
@@ -24,8 +25,8 @@ struct LossMean {
 };
 
 struct SplitStep {
-  // Both have the same parameters and the same state in the same order: the model's, the sums `gradient.w` of its
-  // gradients, and the optimizer's.
+  // Both have the same parameters and the same state in the same order: the model's, the scale of the loss where there
+  // is one, the sums `gradient.w` of its gradients, and the optimizer's.
   Program part;    // inputs: the model's and `part.weight`, of the loss's type; output 0 is the loss of the part alone
   Program update;  // input `optimizer.rate`; no output
   LossMean mean;   // of the part

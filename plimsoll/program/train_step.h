@@ -22,12 +22,14 @@ struct TrainOptions {
   double eps = 1e-8;
   std::optional<double> clip_norm = {};  // of all gradients together; they are scaled down to it
   bool scale_loss = false;               // and skip steps whose gradients are not finite: for f16, see ops/optimizer.h
+  bool eight_bit_state = false;          // of parameters of some size: changes the numbers, see ops/state_8bit.h
   bool early_updates = true;             // off: all updates stand after the last backward op
 };
 
 // Appends the gradients of all floating parameters and their updates. New values: the input `optimizer.rate`, f32[]
 // (the learning rate); for adam and adamw the counter `optimizer.step`, i64[], zero before the first step; for
-// parameter w the state `optimizer.w.velocity`, or `.mean` and `.square`, of its type and zero at first. The loss is an
+// parameter w the state `optimizer.w.velocity`, or `.mean` and `.square`, of its type and zero at first. In 8 bits each
+// of these has its scales beside it (`optimizer.w.mean_scales`), and momentum has the counter, too. The loss is an
 // output.
 //
 // A parameter is updated right after the op that completes its gradient, or the last that reads the parameter if that

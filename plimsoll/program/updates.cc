@@ -8,7 +8,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
-#include "plimsoll/program/ops/optimizer.h"
+#include "plimsoll/program/ops/state_8bit.h"
 
 namespace plimsoll::program {
 namespace {
@@ -58,31 +58,57 @@ struct Updater {
   void update(const Trained& trained) {
     const Value w = trained.parameter;
     const Value dw = trained.gradient;
-    switch (options.optimizer) {
-      case Optimizer::sgd:
-        sgd(b, w, dw, rate, {options.weight_decay, scale});
-        break;
-      case Optimizer::momentum:
-        momentum(b, w, dw, state(w, "velocity"), rate,
-                 {options.momentum, options.nesterov, options.weight_decay, scale});
-        break;
-      case Optimizer::adam:
-        adam(b, w, dw, moments(w), step, rate, adam_options());
-        break;
-      case Optimizer::adamw:
-        adamw(b, w, dw, moments(w), step, rate, adam_options());
-        break;
+    if (options.optimizer == Optimizer::sgd) {
+      sgd(b, w, dw, rate, {options.weight_decay, scale});
+    } else if (is_coded(w)) {
+      update_coded(w, dw);
+    } else {
+      update_plain(w, dw);
     }
   }
 
+  void update_plain(Value w, Value dw) {
+    if (options.optimizer == Optimizer::momentum) {
+      momentum(b, w, dw, state(w, "velocity"), rate, momentum_options());
+    } else {
+      const Moments moments{state(w, "mean"), state(w, "square")};
+      const auto emit = options.optimizer == Optimizer::adam ? adam : adamw;
+      emit(b, w, dw, moments, step, rate, adam_options());
+    }
+  }
+
+  void update_coded(Value w, Value dw) {
+    if (options.optimizer == Optimizer::momentum) {
+      momentum_8bit(b, w, dw, coded(w, "velocity"), step, rate, momentum_options());
+    } else {
+      const CodedMoments moments{coded(w, "mean"), coded(w, "square")};
+      const auto emit = options.optimizer == Optimizer::adam ? adam_8bit : adamw_8bit;
+      emit(b, w, dw, moments, step, rate, adam_options());
+    }
+  }
+
+  bool is_coded(Value w) const {
+    const Dim elements = b.shape(w).elements();
+    return options.eight_bit_state && elements.is_constant() && elements.constant() >= kLeastCoded;
+  }
+  MomentumOptions momentum_options() const { return {options.momentum, options.nesterov, options.weight_decay, scale}; }
   AdamOptions adam_options() const { return {options.beta1, options.beta2, options.eps, options.weight_decay, scale}; }
-  Moments moments(Value w) { return {state(w, "mean"), state(w, "square")}; }
-  Value state(Value w, std::string_view what) {
-    return b.state(fmt::format("optimizer.{}.{}", b.program()[w].name, what), b.type(w));
+
+  Value state(Value w, std::string_view what, const Type& type) {
+    return b.state(fmt::format("optimizer.{}.{}", b.program()[w].name, what), type);
+  }
+  Value state(Value w, std::string_view what) { return state(w, what, b.type(w)); }
+  Coded coded(Value w, std::string_view what) {
+    const Value codes = state(w, what, {DType::u8, b.shape(w)});
+    const Type scales{DType::f32, {scales_of(b.shape(w).elements())}};
+    return {codes, state(w, fmt::format("{}_scales", what), scales)};
   }
 };
 
-bool counts_steps(Optimizer optimizer) { return optimizer == Optimizer::adam || optimizer == Optimizer::adamw; }
+bool counts_steps(const TrainOptions& options) {
+  const bool is_momentum = options.optimizer == Optimizer::momentum;
+  return options.optimizer != Optimizer::sgd && (!is_momentum || options.eight_bit_state);
+}
 
 }  // namespace
 
@@ -118,7 +144,7 @@ void append_updates(Builder& b, std::span<const Trained> trained, const TrainOpt
                     const LossScale& loss_scale) {
   b.set_phase(Phase::update);
   Updater updater{b, options, b.input("optimizer.rate", {DType::f32, {}}), {}, {}};
-  if (counts_steps(options.optimizer)) updater.step = next_step(b, b.state("optimizer.step", {DType::i64, {}}));
+  if (counts_steps(options)) updater.step = next_step(b, b.state("optimizer.step", {DType::i64, {}}));
   updater.scale = scale_of_gradients(b, trained, options, loss_scale);
   for (const Trained& one : trained) updater.update(one);
   b.set_phase(Phase::forward);

@@ -37,6 +37,8 @@ TEST(CliEstimate, ChangesWithModeOptimizerAndPrecision) {
   EXPECT_LT(peak("--optimizer momentum"), peak("--optimizer adamw"));
   EXPECT_LT(peak("--mode infer --precision bf16"), peak("--mode infer"));
   EXPECT_LT(peak("--precision f32"), peak("--precision f64"));
+  EXPECT_LT(peak("--allow 8-bit-state"), peak(""));
+  EXPECT_EQ(plimsoll("estimate lenet --allow batch-norm-parts").status, 2);
 }
 
 TEST(CliEstimate, SaysThatWeightsAreHeldTwiceInLowerPrecision) {

@@ -98,6 +98,18 @@ TEST_F(CliPlan, KeepsPeaksInALock) {
   EXPECT_NE(grown.output.find("the peak of lenet"), std::string::npos) << grown.output;
 }
 
+TEST_F(CliPlan, HoldsStateIn8BitsOnlyByLeave) {
+  const std::string command = "plan mlp --batch 2 --threads 1 --budget 9MiB --json ";  // f32 state alone: 5.1 MiB
+  const Outcome refused = plimsoll(command);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.output.find("--allow 8-bit-state"), std::string::npos) << refused.output;
+  const Outcome made = plimsoll(command + "--allow 8-bit-state -o " + path("plan.json"));
+  ASSERT_EQ(made.status, 0) << made.output;
+  EXPECT_EQ(nlohmann::json::parse(made.output)["measures"][0]["kind"], "8-bit-state");
+  EXPECT_EQ(plimsoll("plan --threads 1 --check " + path("plan.json")).status, 0);
+  EXPECT_EQ(plimsoll("plan mlp --allow something --budget 9MiB").status, 2);
+}
+
 TEST_F(CliPlan, RejectsWhatMakesNoSense) {
   EXPECT_EQ(plimsoll("plan lenet --budget 0").status, 2);
   EXPECT_EQ(plimsoll("plan lenet").status, 2);

@@ -80,9 +80,37 @@ TEST(Halves, GoByPieces) {
            "%y = attention(%q, %k, %v) {causal=true}\noutput %y\n",
            "input %x: half[300,1001]\ninput %t: i64[300]\n%y = cross_entropy(%x, %t) {reduction=sum}\noutput %y\n",
            "input %x: half[3,40001]\ninput %s: i64[]\n%y = dropout(%x, %s) {rate=0.3, stream=7}\noutput %y\n",
+           "input %x: half[33,19,21,23]\n%y = resize(%x) {size=[30,15], mode=linear}\noutput %y\n",
+           "input %x: half[9,12,50,51]\ninput %w: half[12]\ninput %b: half[12]\n"
+           "%y = group_norm(%x, %w, %b) {groups=4}\noutput %y\n",
+           "input %x: half[97,41,101]\n%y = sum(%x) {axes=[1]}\noutput %y\n",
+           "input %x: half[997,401]\n%y = sum(%x) {axes=[0]}\noutput %y\n",
+           "input %x: half[97,41,101]\n%y = mean(%x) {axes=[1,2], keepdims=true}\noutput %y\n",
+           "input %x: half[41,97,101]\n%t = transpose(%x) {axes=[1,0,2]}\n%y = mean(%t) {axes=[1]}\noutput %y\n",
+           "input %x: half[97,41,101]\n%y = var(%x) {axes=[2]}\noutput %y\n",
+           "input %x: half[97,41,101]\n%y = norm2(%x) {axes=[1]}\noutput %y\n",
+           "input %x: half[97,41,101]\n%y, %i = max(%x) {axes=[1]}\noutput %y\n",
+           "input %x: half[0,5]\n%y = sum(%x) {axes=[1]}\noutput %y\n",
            "input %w: half[500,97]\ninput %i: i64[700]\n%y = embedding(%w, %i)\noutput %y\n",
        }) {
     expect_as_in_f32(text);
+  }
+}
+
+// No copies of whole operands: what is in scratch is a small part of them.
+TEST(Halves, TakeLittleScratch) {
+  for (const char* text : {
+           "input %x: bf16[64,32,64,64]\n%y = resize(%x) {size=[32,32], mode=linear}\noutput %y\n",
+           "input %x: bf16[256,32,64,64]\n%y = group_norm(%x) {groups=4}\noutput %y\n",
+           "input %x: bf16[4096,2048]\n%y = sum(%x) {axes=[0]}\noutput %y\n",
+           "input %x: bf16[4096,2048]\n%y = mean(%x) {axes=[1]}\noutput %y\n",
+           "input %x: bf16[4096,2048]\n%y = prod(%x) {axes=[1]}\noutput %y\n",
+       }) {
+    const Program program = with_gradients(text);
+    const int64_t bytes = program[program.inputs[0]].type.bytes().constant();
+    for (const int64_t scratch : kernels::prepare(program, {.threads = 2}).scratch_bytes()) {
+      EXPECT_LT(scratch, bytes / 4) << text;
+    }
   }
 }
 

@@ -90,6 +90,55 @@ TEST(StepPlanJson, TellsTheCutAsAMeasure) {
   EXPECT_NEAR(cut.cost_s, step.predicted_s - step.unplanned_s, 1e-12);
 }
 
+// The whole batch, whose state may be in 8 bits.
+StepForms forms_with_leave() {
+  const auto whole_with = [](bool coded) {
+    return [coded] {
+      const models::StepOptions options{.train = {.eight_bit_state = coded}, .sizes = {{"batch", kBatch}}};
+      return kernels::prepare(models::build_step(models::find_model("lenet"), options), {.threads = 1});
+    };
+  };
+  StepForms whole{kBatch, whole_with(false)};
+  const ChangedForms changed{{kBatch, whole_with(true)}, "8-bit-state", "optimizer state"};
+  whole.otherwise = std::make_shared<const ChangedForms>(changed);
+  return whole;
+}
+
+TEST(StepPlan, ChangesTheNumbersOnlyWhereNothingElseFits) {
+  const StepForms whole = forms_with_leave();
+  const int64_t wide = plan_memory(whole.whole()).placement.arena_bytes;
+  const int64_t coded = plan_memory(whole.otherwise->forms.whole()).placement.arena_bytes;
+  ASSERT_LT(coded, wide);
+  const auto plan_in = [&](int64_t budget) { return plan_step(whole, {.budget_bytes = budget, .recompute = false}); };
+  EXPECT_EQ(std::get<StepPlan>(plan_in(wide)).changes, std::vector<Measure>{});
+  const StepPlan step = std::get<StepPlan>(plan_in(wide - 1));
+  ASSERT_EQ(step.changes.size(), 1u);
+  EXPECT_EQ(step.measures()[0], step.changes[0]);
+  EXPECT_EQ(step.changes[0].saved_bytes, wide - coded);
+  EXPECT_EQ(step.unplanned_bytes, wide);
+  EXPECT_EQ(step.arena_bytes, coded);
+  EXPECT_EQ(find_fault(step, kBatch), std::nullopt);
+  const Refusal refusal = std::get<Refusal>(plan_in(coded - 1));
+  EXPECT_EQ(refusal.smallest_bytes, coded);
+  EXPECT_EQ(refusal.unplanned_bytes, wide);
+}
+
+TEST(StepPlanJson, KeepsWhatChangesTheNumbers) {
+  StepForms whole = forms_with_leave();
+  const int64_t coded = plan_memory(whole.otherwise->forms.whole()).placement.arena_bytes;
+  const auto step = std::get<StepPlan>(plan_step(whole, {.budget_bytes = coded, .recompute = false}));
+  Setting setting = kSetting;
+  setting.allow = {"8-bit-state"};
+  const std::string text = write_step_plan(step, setting);
+  EXPECT_EQ(read_setting(text, "test"), setting);
+  const StepPlan read = read_step_plan(text, "test", whole);
+  EXPECT_EQ(find_fault(read, kBatch), std::nullopt);
+  EXPECT_EQ(read.changes, step.changes);
+  EXPECT_EQ(write_step_plan(read, setting), text);
+  whole.otherwise.reset();
+  EXPECT_THROW(read_step_plan(text, "test", whole), InputError);
+}
+
 TEST(StepPlanJson, SaysWhatIsWrongAndWhere) {
   struct Change {
     std::string_view from;

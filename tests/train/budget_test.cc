@@ -50,7 +50,7 @@ InGroup train_in_group(const std::string& model, const std::string& budget, int 
   if (!parent) return {"no memory cgroups on this machine", {}};
   const MemoryGroup group(*parent, parse_bytes(budget));
   if (!group.works()) return {"no memory cgroup can be made in " + parent->string(), {}};
-  const std::string output = testing::TempDir() + "plimsoll_in_a_cgroup.json";
+  const std::string output = fmt::format("{}plimsoll_in_a_cgroup_{}.json", testing::TempDir(), getpid());
   const std::string command =
       fmt::format("XDG_CACHE_HOME={} exec {} train {} --budget {} --steps {} --json 2>/dev/null >{}",
                   testing::TempDir(), PLIMSOLL_BINARY, model, budget, steps, output);
@@ -151,6 +151,20 @@ TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
     EXPECT_NE(helped.output.find(way), std::string::npos) << way << "\n" << helped.output;
   }
   EXPECT_EQ(train("mlp --budget 1MiB --steps 1").status, 1);
+}
+
+TEST(CliBudget, HoldsStateIn8BitsWhereThatIsAllowedAndNothingElseFits) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the budget";
+  const std::string model = "gpt2-nano --batch 2 --seq 32 --steps 4 --no-measure ";
+  const auto wide = json_of(train(model + "--budget 1GiB --allow 8-bit-state --json").output);
+  const auto coded = json_of(train(model + "--budget 86MiB --allow 8-bit-state --json").output);
+  EXPECT_TRUE(wide["measures"].empty());
+  ASSERT_FALSE(coded["measures"].empty());
+  EXPECT_EQ(coded["measures"][0]["kind"], "8-bit-state");
+  EXPECT_GT(coded["measures"][0]["saved_bytes"], 14 * kMiB);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(coded["steps"][i]["loss"].get<double>(), wide["steps"][i]["loss"].get<double>(), 0.01);
+  }
 }
 
 TEST(CliBudget, RefusesWaysToFitWithoutABudget) {

@@ -52,6 +52,8 @@ inline void start_values(run::Executor& executor, const std::vector<models::Init
   for (size_t i = 0; i < state_inits.size(); ++i) {
     models::draw(state_inits[i], executor.data<float>(executor.program().state[i]), 1, stream++);
   }
+  // Of f16: 2^8, with which no step of these models is skipped.
+  if (const auto scale = executor.program().find("optimizer.loss_scale")) executor.data<int64_t>(scale)[0] = -8;
 }
 
 template <class T>
@@ -74,10 +76,12 @@ struct Case {
   bool uneven = false;
   std::optional<double> clip_norm = {};
   int threads = 0;  // all
+  DType precision = DType::f32;
 };
 
 inline models::StepOptions options_of(const Case& tested) {
-  models::StepOptions options = {.sizes = {{"batch", tested.batch}}, .size = models::Size::small};
+  models::StepOptions options = {
+      .precision = tested.precision, .sizes = {{"batch", tested.batch}}, .size = models::Size::small};
   if (models::find_model(tested.model).usual.contains("sequence")) options.sizes["sequence"] = 5;
   options.train.optimizer = program::Optimizer::momentum;
   options.train.clip_norm = tested.clip_norm;

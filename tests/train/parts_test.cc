@@ -17,18 +17,32 @@ namespace {
 using program::Program;
 using program::Value;
 
-Outcome train_in_parts(const Case& tested, const std::vector<int64_t>& sizes) {
-  const models::PartsStep step = models::build_parts_step(models::find_model(tested.model), options_of(tested));
-  std::vector<run::Planned> planned;
-  const std::set<int64_t> different(sizes.begin(), sizes.end());
-  for (const int64_t size : different) {
-    planned.push_back(run::plan_as_it_is(program::bind(step.split.part, {{"batch", size}}), {}));
+// A model whose batch is taken in parts of these sizes, at its start.
+struct CutModel {
+  CutModel(const Case& tested, const std::vector<int64_t>& sizes)
+      : step(models::build_parts_step(models::find_model(tested.model), options_of(tested))),
+        session(planned(step.split, sizes), machine_budget()),
+        trainer(train::parts_of(session, sizes, step.split), trainer_options(tested)) {
+    start_values(session.executor(), step.inits, step.state_inits);
   }
-  planned.push_back(run::plan_as_it_is(step.split.update, {}));
-  run::Session session(std::move(planned), machine_budget());
-  start_values(session.executor(), step.inits, step.state_inits);
-  train::PartsTrainer trainer(train::parts_of(session, sizes, step.split), trainer_options(tested));
-  return outcome_of(trainer, session.executor());
+
+  static std::vector<run::Planned> planned(const program::SplitStep& split, const std::vector<int64_t>& sizes) {
+    std::vector<run::Planned> programs;
+    for (const int64_t size : std::set<int64_t>(sizes.begin(), sizes.end())) {
+      programs.push_back(run::plan_as_it_is(program::bind(split.part, {{"batch", size}}), {}));
+    }
+    programs.push_back(run::plan_as_it_is(split.update, {}));
+    return programs;
+  }
+
+  models::PartsStep step;
+  run::Session session;
+  train::PartsTrainer trainer;
+};
+
+Outcome train_in_parts(const Case& tested, const std::vector<int64_t>& sizes) {
+  CutModel model(tested, sizes);
+  return outcome_of(model.trainer, model.session.executor());
 }
 
 std::vector<int64_t> random_sizes(int64_t batch, std::mt19937& random) {
@@ -58,6 +72,34 @@ TEST_P(InParts, TrainsAsTheWholeBatch) {
     for (int i = 0; i < kSteps; ++i) EXPECT_NEAR(parts.losses[i], whole.losses[i], 2e-6 * std::abs(whole.losses[i]));
     EXPECT_LT(largest_difference(whole, parts), 1e-6);
   }
+}
+
+TEST(InPartsOfF16, TrainsAsTheWholeBatch) {
+  for (const char* model : {"mlp", "lenet", "gpt2-nano"}) {
+    const Case tested{.model = model, .batch = 7, .uneven = true, .precision = DType::f16};
+    const Outcome whole = train_whole(tested);
+    const Outcome parts = train_in_parts(tested, {3, 3, 1});
+    for (int i = 0; i < kSteps; ++i) EXPECT_NEAR(parts.losses[i], whole.losses[i], 1e-3 * std::abs(whole.losses[i]));
+    EXPECT_LT(largest_difference(whole, parts), 5e-3) << model;
+  }
+}
+
+TEST(InPartsOfF16, AStepIsSkippedWhenTheGradientsOfAPartOverflow) {
+  CutModel model({.model = "mlp", .batch = 5, .precision = DType::f16}, {3, 2});
+  run::Executor& executor = model.session.executor();
+  const Program& program = executor.program();
+  const auto power = executor.data<int64_t>(program.find("optimizer.loss_scale"));
+  const auto weights = executor.data<float>(program.parameters[0]);
+  const std::vector<float> before(weights.begin(), weights.end());
+  power[0] = 20;  // 2^36: above all of f16
+  EXPECT_TRUE(std::isfinite(model.trainer.step()));
+  EXPECT_TRUE(std::equal(weights.begin(), weights.end(), before.begin()));
+  EXPECT_EQ(power[0], 19);
+  power[0] = -16;  // 1
+  model.trainer.step();
+  EXPECT_FALSE(std::equal(weights.begin(), weights.end(), before.begin()));
+  EXPECT_TRUE(std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); }));
+  EXPECT_EQ(power[0], -16);
 }
 
 std::string why_not(const std::string& ops) {

@@ -4,6 +4,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -150,8 +151,10 @@ Kernel backward(const Use& use) {
 }  // namespace
 
 void register_group_norm_cpu(KernelTable& table) {
-  table.add("group_norm", {forward});
-  table.add("group_norm_backward", {backward});
+  table.add("group_norm", {forward, contiguous_only, {}, [](const Use& use) { return by_rows(use, {0}, {0, 1, 2}); }});
+  table.add("group_norm_backward", {backward, contiguous_only, {}, [](const Use& use) {
+                                      return by_rows(use, {0, 1, 2, 3}, {0}, {1, 2});
+                                    }});
 }
 
 }  // namespace plimsoll::kernels

@@ -6,6 +6,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/updates.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
@@ -20,10 +21,6 @@ void require_all_f32(const Use& use) {
   }
 }
 
-// The number that a scalar operand holds when the step runs; 1 where it is left out.
-float scalar_or_one(const float* scalar) { return scalar == nullptr ? 1 : *scalar; }
-bool skips(const float* scale) { return scale != nullptr && std::isnan(*scale); }
-
 struct Sgd {
   float rate, scale, decay;
 };
@@ -37,90 +34,41 @@ Kernel sgd(const Use& use) {
   require_all_f32(use);
   const float decay = real(use, "weight_decay");
   return plain([count = use.out().elements(), threads = use.threads, decay](const Memory& m) -> Task {
-    return [=, w = m.out<float>(), dw = m.in<float>(1), rate = m.in<float>(2), scale = m.in<float>(3)] {
-      if (skips(scale)) return;
-      const Sgd update{*rate, scalar_or_one(scale), decay};
+    return [=, w = m.out<float>(), dw = m.in<float>(1), scalars = UpdateScalars{m.in<float>(2), m.in<float>(3)}] {
+      if (scalars.skip()) return;
+      const Sgd update{*scalars.rate, scalars.scale_or_one(), decay};
       parallel(threads, count, kGrain, [&](int, int64_t i, int64_t end) { apply(update, w + i, dw + i, end - i); });
     };
   });
 }
 
-struct Momentum {
-  float rate, scale, decay, keep;
-  bool nesterov;
-};
-
-PLIMSOLL_VECTORISED void apply(const Momentum& s, float* w, float* velocity, const float* dw, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float gradient = s.scale * dw[i] + s.decay * w[i];
-    velocity[i] = s.keep * velocity[i] + gradient;
-    w[i] -= s.rate * (s.nesterov ? gradient + s.keep * velocity[i] : velocity[i]);
-  }
-}
-
 Kernel momentum(const Use& use) {
   require_all_f32(use);
-  Momentum update{0, 1, real(use, "weight_decay"), real(use, "momentum"), use.call.flag("nesterov")};
-  return plain([=, count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
-    return [=, w = m.out<float>(), velocity = m.out<float>(1), dw = m.in<float>(1), rate = m.in<float>(3),
-            scale = m.in<float>(4)] {
-      if (skips(scale)) return;
-      Momentum now = update;
-      now.rate = *rate;
-      now.scale = scalar_or_one(scale);
-      parallel(threads, count, kGrain,
-               [&](int, int64_t i, int64_t end) { apply(now, w + i, velocity + i, dw + i, end - i); });
-    };
-  });
-}
-
-struct Adam {
-  double beta1, beta2;
-  float eps, decay;
-  bool decoupled;
-  float rate = 0;
-  float scale = 1;
-  float mean_share = 1;  // how much of the true mean is there so far
-  float square_share = 1;
-};
-
-PLIMSOLL_VECTORISED void apply(const Adam& s, float* w, float* mean, float* square, const float* dw, int64_t count) {
-  const auto b1 = static_cast<float>(s.beta1);
-  const auto b2 = static_cast<float>(s.beta2);
-  const auto c1 = static_cast<float>(1 - s.beta1);
-  const auto c2 = static_cast<float>(1 - s.beta2);
-  const float coupled = s.decoupled ? 0 : s.decay;
-  const float kept = s.decoupled ? 1 - s.rate * s.decay : 1;
-  const float step = s.rate / s.mean_share;
-  const float root_share = 1 / std::sqrt(s.square_share);
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float gradient = s.scale * dw[i] + coupled * w[i];
-    mean[i] = b1 * mean[i] + c1 * gradient;
-    square[i] = b2 * square[i] + c2 * gradient * gradient;
-    w[i] = kept * w[i] - step * mean[i] / (std::sqrt(square[i]) * root_share + s.eps);
-  }
+  return plain(
+      [update = momentum_of(use), count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+        return [=, w = m.out<float>(), velocity = m.out<float>(1), dw = m.in<float>(1),
+                scalars = UpdateScalars{m.in<float>(3), m.in<float>(4)}] {
+          if (scalars.skip()) return;
+          const Momentum now = update.now(scalars);
+          parallel(threads, count, kGrain,
+                   [&](int, int64_t i, int64_t end) { apply(now, w + i, velocity + i, dw + i, end - i); });
+        };
+      });
 }
 
 Kernel adam(const Use& use, bool decoupled) {
   require_all_f32(use);
-  const Adam update{use.call.real("beta1"), use.call.real("beta2"), real(use, "eps"), real(use, "weight_decay"),
-                    decoupled};
   if (use.in(4).dtype != DType::i64) use.unsupported("the step counter must be i64");
-  return plain([=, count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
-    return [=, w = m.out<float>(), mean = m.out<float>(1), square = m.out<float>(2), dw = m.in<float>(1),
-            step = m.in<int64_t>(4), rate = m.in<float>(5), scale = m.in<float>(6)] {
-      if (skips(scale)) return;
-      Adam now = update;
-      now.rate = *rate;
-      now.scale = scalar_or_one(scale);
-      now.mean_share = static_cast<float>(1 - std::pow(update.beta1, static_cast<double>(*step)));
-      now.square_share = static_cast<float>(1 - std::pow(update.beta2, static_cast<double>(*step)));
-      parallel(threads, count, kGrain,
-               [&](int, int64_t i, int64_t end) { apply(now, w + i, mean + i, square + i, dw + i, end - i); });
-    };
-  });
+  return plain(
+      [update = adam_of(use, decoupled), count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+        return [=, w = m.out<float>(), mean = m.out<float>(1), square = m.out<float>(2), dw = m.in<float>(1),
+                step = m.in<int64_t>(4), scalars = UpdateScalars{m.in<float>(5), m.in<float>(6)}] {
+          if (scalars.skip()) return;
+          const Adam now = update.now(scalars, *step);
+          parallel(threads, count, kGrain,
+                   [&](int, int64_t i, int64_t end) { apply(now, w + i, mean + i, square + i, dw + i, end - i); });
+        };
+      });
 }
 
 Kernel next_step(const Use& use) {

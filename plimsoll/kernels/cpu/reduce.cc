@@ -85,11 +85,14 @@ Kernel sum(const Use& use, bool mean) {
   });
 }
 
+// Sums over rows are sums of what pieces of them come to.
+Cut cut_of_sum(const Use& use) { return axes_of(use).test(0) ? by_rows(use, {0}, {}, {0}) : by_kept_rows(use); }
+
 }  // namespace
 
 void register_reduce_cpu(KernelTable& table) {
-  table.add("sum", {[](const Use& use) { return sum(use, false); }, any_layout});
-  table.add("mean", {[](const Use& use) { return sum(use, true); }, any_layout});
+  table.add("sum", {[](const Use& use) { return sum(use, false); }, any_layout, {}, cut_of_sum});
+  table.add("mean", {[](const Use& use) { return sum(use, true); }, any_layout, {}, by_kept_rows});
 }
 
 }  // namespace plimsoll::kernels

@@ -4,6 +4,7 @@
 
 #include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -130,8 +131,8 @@ Kernel resize_backward(const Use& use) {
 }  // namespace
 
 void register_resize_cpu(KernelTable& table) {
-  table.add("resize", {resize});
-  table.add("resize_backward", {resize_backward});
+  table.add("resize", {resize, contiguous_only, {}, by_planes});
+  table.add("resize_backward", {resize_backward, contiguous_only, {}, by_planes});
 }
 
 }  // namespace plimsoll::kernels

@@ -44,6 +44,10 @@ Kernel reduction_backward(const Use& use, F f) {
   });
 }
 
+void add(KernelTable& table, const char* op, Accepts accepts, std::function<Kernel(const Use&)> prepare) {
+  table.add(op, {std::move(prepare), accepts, {}, by_kept_rows});
+}
+
 // ---- extremes ----
 
 template <class T>
@@ -78,11 +82,9 @@ Kernel extreme_of(const Use& use, F better) {
 
 template <class F>
 void extreme(KernelTable& table, const char* op, F better) {
-  table.add(op, {[better](const Use& use) {
-                   return for_number(use, use.in(0).dtype,
-                                     [&](auto zero) { return extreme_of<decltype(zero)>(use, better); });
-                 },
-                 any_layout});
+  add(table, op, any_layout, [better](const Use& use) {
+    return for_number(use, use.in(0).dtype, [&](auto zero) { return extreme_of<decltype(zero)>(use, better); });
+  });
 }
 
 Kernel extreme_backward(const Use& use) {
@@ -184,28 +186,23 @@ Kernel var_backward(const Use& use) {
 void register_spread_cpu(KernelTable& table) {
   extreme(table, "max", [](auto a, auto b) { return a > b; });
   extreme(table, "min", [](auto a, auto b) { return a < b; });
-  table.add("extreme_backward", {extreme_backward});
-  table.add("prod", {[](const Use& use) {
-                       return for_number(use, use.in(0).dtype,
-                                         [&](auto z) { return reduction<decltype(z)>(use, product<decltype(z)>); });
-                     },
-                     any_layout});
-  table.add("prod_backward", {[](const Use& use) {
-              return for_real(use, use.in(0).dtype, [&](auto z) {
-                return reduction_backward<decltype(z)>(use, product_backward<decltype(z)>);
-              });
-            }});
-  table.add("norm2", {[](const Use& use) {
-                        return for_real(use, use.in(0).dtype,
-                                        [&](auto z) { return reduction<decltype(z)>(use, norm<decltype(z)>); });
-                      },
-                      any_layout});
-  table.add("norm2_backward", {[](const Use& use) {
-              return for_real(use, use.in(0).dtype,
-                              [&](auto z) { return reduction_backward<decltype(z)>(use, norm_backward<decltype(z)>); });
-            }});
-  table.add("var", {var, any_layout});
-  table.add("var_backward", {var_backward});
+  add(table, "extreme_backward", contiguous_only, extreme_backward);
+  add(table, "prod", any_layout, [](const Use& use) {
+    return for_number(use, use.in(0).dtype, [&](auto z) { return reduction<decltype(z)>(use, product<decltype(z)>); });
+  });
+  add(table, "prod_backward", contiguous_only, [](const Use& use) {
+    return for_real(use, use.in(0).dtype,
+                    [&](auto z) { return reduction_backward<decltype(z)>(use, product_backward<decltype(z)>); });
+  });
+  add(table, "norm2", any_layout, [](const Use& use) {
+    return for_real(use, use.in(0).dtype, [&](auto z) { return reduction<decltype(z)>(use, norm<decltype(z)>); });
+  });
+  add(table, "norm2_backward", contiguous_only, [](const Use& use) {
+    return for_real(use, use.in(0).dtype,
+                    [&](auto z) { return reduction_backward<decltype(z)>(use, norm_backward<decltype(z)>); });
+  });
+  add(table, "var", any_layout, var);
+  add(table, "var_backward", contiguous_only, var_backward);
 }
 
 }  // namespace plimsoll::kernels

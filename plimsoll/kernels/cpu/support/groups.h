@@ -1,8 +1,12 @@
 // The elements of a tensor in groups: those that become one when some dimensions are reduced.
 #pragma once
 
+#include <algorithm>
+#include <numeric>
+
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/rows.h"
+#include "plimsoll/kernels/cut.h"
 #include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::kernels {
@@ -18,6 +22,23 @@ inline Tensor pick(const Tensor& tensor, program::AxisSet axes, bool in_set) {
   }
   picked.shape = Shape(dims);
   return picked;
+}
+
+// The axes of a reduction, or of its gradient: operand 0 or result 0 has the dimensions that are reduced.
+inline program::AxisSet axes_of(const Use& use) {
+  return program::reduced_axes(use.call, std::max(use.in(0).shape.rank(), use.out().shape.rank()));
+}
+
+// Reductions and their gradients by rows, which all their operands and results have, unless rows are what is reduced.
+inline Cut by_kept_rows(const Use& use) {
+  const bool has_rows = use.in(0).shape.rank() > 0 && use.out().shape.rank() > 0;
+  if (!has_rows || axes_of(use).test(0)) return {};
+  const auto all = [](const std::vector<Tensor>& tensors) {
+    std::vector<int> places(tensors.size());
+    std::iota(places.begin(), places.end(), 0);
+    return places;
+  };
+  return by_rows(use, all(use.inputs), all(use.outputs));
 }
 
 class Groups {

@@ -1,0 +1,67 @@
+#include "plimsoll/kernels/cpu/support/updates.h"
+
+#include <cmath>
+
+#include "plimsoll/kernels/cpu/support/parallel.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+float real(const Use& use, const char* attribute) { return static_cast<float>(use.call.real(attribute)); }
+
+}  // namespace
+
+bool UpdateScalars::skip() const { return scale != nullptr && std::isnan(*scale); }
+
+Momentum momentum_of(const Use& use) {
+  return {real(use, "weight_decay"), real(use, "momentum"), use.call.flag("nesterov")};
+}
+
+Momentum Momentum::now(const UpdateScalars& scalars) const {
+  Momentum update = *this;
+  update.rate = *scalars.rate;
+  update.scale = scalars.scale_or_one();
+  return update;
+}
+
+PLIMSOLL_VECTORISED void apply(const Momentum& s, float* w, float* velocity, const float* dw, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float gradient = s.scale * dw[i] + s.decay * w[i];
+    velocity[i] = s.keep * velocity[i] + gradient;
+    w[i] -= s.rate * (s.nesterov ? gradient + s.keep * velocity[i] : velocity[i]);
+  }
+}
+
+Adam adam_of(const Use& use, bool decoupled) {
+  return {use.call.real("beta1"), use.call.real("beta2"), real(use, "eps"), real(use, "weight_decay"), decoupled};
+}
+
+Adam Adam::now(const UpdateScalars& scalars, int64_t step) const {
+  Adam update = *this;
+  update.rate = *scalars.rate;
+  update.scale = scalars.scale_or_one();
+  update.mean_share = static_cast<float>(1 - std::pow(beta1, static_cast<double>(step)));
+  update.square_share = static_cast<float>(1 - std::pow(beta2, static_cast<double>(step)));
+  return update;
+}
+
+PLIMSOLL_VECTORISED void apply(const Adam& s, float* w, float* mean, float* square, const float* dw, int64_t count) {
+  const auto b1 = static_cast<float>(s.beta1);
+  const auto b2 = static_cast<float>(s.beta2);
+  const auto c1 = static_cast<float>(1 - s.beta1);
+  const auto c2 = static_cast<float>(1 - s.beta2);
+  const float coupled = s.decoupled ? 0 : s.decay;
+  const float kept = s.decoupled ? 1 - s.rate * s.decay : 1;
+  const float step = s.rate / s.mean_share;
+  const float root_share = 1 / std::sqrt(s.square_share);
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float gradient = s.scale * dw[i] + coupled * w[i];
+    mean[i] = b1 * mean[i] + c1 * gradient;
+    square[i] = b2 * square[i] + c2 * gradient * gradient;
+    w[i] = kept * w[i] - step * mean[i] / (std::sqrt(square[i]) * root_share + s.eps);
+  }
+}
+
+}  // namespace plimsoll::kernels
