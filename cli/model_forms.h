@@ -16,6 +16,7 @@
 #include "plimsoll/plan/measure.h"
 #include "plimsoll/plan/parts.h"
 #include "plimsoll/plan/plan_json.h"
+#include "plimsoll/plan/slices.h"
 #include "plimsoll/program/ops/spilled.h"
 
 namespace plimsoll::cli {
@@ -196,7 +197,9 @@ class ModelForms {
 };
 
 // "the batch in 4 parts of 8, the last of 3"
-inline std::string parts_text(const std::vector<int64_t>& sizes) {
+inline std::string batch_text(const plan::StepPlan& step) {
+  const std::vector<int64_t>& sizes = step.sizes;
+  if (step.form.slices > 1) return fmt::format("the batch as a whole, {}", plan::slices_text(step.form));
   if (sizes.size() == 1) return "the batch as a whole";
   std::string text = fmt::format("the batch in {} parts of {}", sizes.size(), sizes.front());
   if (sizes.back() != sizes.front()) text += fmt::format(", the last of {}", sizes.back());

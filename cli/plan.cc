@@ -124,7 +124,7 @@ int check(const PlanVerb& verb) {
   size_t steps = 0;
   for (const plan::PlannedProgram& program : step.programs) steps += program.plan.steps.size();
   fmt::print("{}: holds: {} steps of {}, {}, in {} ({} bytes)\n", verb.check, steps, setting_text(setting),
-             parts_text(step.sizes), format_bytes(step.arena_bytes), format_count(step.arena_bytes));
+             batch_text(step), format_bytes(step.arena_bytes), format_count(step.arena_bytes));
   return kDone;
 }
 

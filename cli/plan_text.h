@@ -68,8 +68,8 @@ inline void print_step(const plan::Setting& setting, const plan::StepPlan& step)
   line("plan", step.arena_bytes,
        fmt::format("{} a step: {:+.1f} %, at most {:.1f} % above the fastest {}", seconds_text(step.predicted_s),
                    (step.predicted_s / step.unplanned_s - 1) * 100, (step.predicted_s / step.bound_s() - 1) * 100,
-                   step.in_parts() ? "in these parts" : "there can be"));
-  if (step.in_parts()) fmt::print("  batch       {}\n", parts_text(step.sizes));
+                   step.in_parts() || step.form.slices > 1 ? "in this form" : "there can be"));
+  if (step.in_parts() || step.form.slices > 1) fmt::print("  batch       {}\n", batch_text(step));
   if (step.file_bytes() > 0) line("spilled", step.file_bytes(), "that go to the spill file and come back");
   fmt::print("  times       {}{}\n", costs_text(step.costs()),
              step.costs().measured_s == 0 ? " (--measure times them)" : "");
@@ -113,6 +113,8 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
   json["bound_s"] = step.bound_s();
   json["cut_short"] = step.is_cut_short();
   json["parts"] = step.sizes;
+  json["form"] = {
+      {"slices", step.form.slices}, {"first", step.form.first}, {"last", step.form.last}, {"late", step.form.late}};
   json["steps"] = nlohmann::ordered_json::array();
   for (const plan::PlannedProgram& program : step.programs) json["steps"].push_back(program.plan.steps.size());
   json["measures"] = measures_json(step.measures());

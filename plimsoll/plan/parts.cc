@@ -272,13 +272,6 @@ class PartsSearch {
   std::map<int64_t, int64_t> arenas_;
 };
 
-std::string slices_text(const program::StepForm& form) {
-  std::string ops;
-  if (form.first > 0) ops = fmt::format("the first {}", form.first);
-  if (form.last > 0) ops += fmt::format("{}the last {}", ops.empty() ? "" : " and ", form.last);
-  return fmt::format("{} ops of the model in {} slices", ops, form.slices);
-}
-
 // The form of the step; kind and text.
 Measure form_of(const StepPlan& step) {
   if (step.in_parts()) return {"parts", fmt::format("{} parts of {}", step.sizes.size(), step.sizes.front())};

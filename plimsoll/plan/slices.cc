@@ -1,5 +1,7 @@
 #include "plimsoll/plan/slices.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace plimsoll::plan {
@@ -82,6 +84,13 @@ class Chooser {
 
 std::optional<StepForm> choose_slices(const SliceChoice& choice, int64_t roomy_bytes) {
   return Chooser(choice, roomy_bytes).run();
+}
+
+std::string slices_text(const program::StepForm& form) {
+  std::string ops;
+  if (form.first > 0) ops = fmt::format("the first {}", form.first);
+  if (form.last > 0) ops += fmt::format("{}the last {}", ops.empty() ? "" : " and ", form.last);
+  return fmt::format("{} ops of the model in {} slices", ops, form.slices);
 }
 
 }  // namespace plimsoll::plan

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "plimsoll/program/slices.h"
 
@@ -18,5 +19,8 @@ struct SliceChoice {
 // As few ops as bring what is needed to `roomy_bytes` or as far towards it as they can, in as few slices. Nothing when
 // no slices lower it.
 std::optional<program::StepForm> choose_slices(const SliceChoice& choice, int64_t roomy_bytes);
+
+// "the first 10 ops of the model in 8 slices"; the form has slices.
+std::string slices_text(const program::StepForm& form);
 
 }  // namespace plimsoll::plan
