@@ -56,6 +56,12 @@ memory::desc scratchpad(const dnnl::primitive_desc_base& primitive) {
   return primitive.query_md(dnnl::query::scratchpad_md);
 }
 
+// Sets of instructions are bits: some have a higher number without holding the others.
+bool machine_has(dnnl::cpu_isa wanted) {
+  const auto bits = static_cast<unsigned>(wanted);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
 }  // namespace
 
 const dnnl::engine& dnnl_engine() {
@@ -69,17 +75,14 @@ dnnl::primitive_attr dnnl_attributes() {
   return attributes;
 }
 
-bool dnnl_prefers_blocks() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
+bool dnnl_prefers_blocks() { return machine_has(dnnl::cpu_isa::avx512_core); }
 
-bool dnnl_has_matrix_units() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_amx; }
+bool dnnl_has_matrix_units() { return machine_has(dnnl::cpu_isa::avx512_core_amx); }
 
-bool dnnl_multiplies_bytes() {
-  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_vnni);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
-}
+bool dnnl_multiplies_bytes() { return machine_has(dnnl::cpu_isa::avx512_core_vnni); }
 
 bool dnnl_computes(const Use& use) {
-  static const bool multiplies = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+  static const bool multiplies = machine_has(dnnl::cpu_isa::avx512_core_bf16);
   const auto computed = [](const Tensor& tensor) { return tensor.dtype == DType::bf16 && tensor.elements() > 0; };
   if (!multiplies || !std::all_of(use.inputs.begin(), use.inputs.end(), computed)) return false;
   for (size_t k = 0; k < use.outputs.size(); ++k) {
