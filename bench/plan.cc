@@ -175,23 +175,21 @@ struct Curve {
   std::vector<Point> points;
 };
 
-// "in 4 parts +3.1 %": the same batch and the same gradients, cut as the forms allow.
-std::string cut(const Subject& subject, const plan::StepForms& forms, int64_t budget_bytes) {
-  const auto made = plan::plan_step(forms, {.budget_bytes = budget_bytes, .find_smallest = false, .time_limit_s = 60});
-  const auto* step = std::get_if<plan::StepPlan>(&made);
-  if (step == nullptr) return "refused";
+// The same batch and the same gradients, in the forms that there are.
+std::optional<plan::StepPlan> formed(const plan::StepForms& forms, int64_t budget_bytes) {
+  auto made = plan::plan_step(forms, {.budget_bytes = budget_bytes, .find_smallest = false, .time_limit_s = 60});
+  if (auto* step = std::get_if<plan::StepPlan>(&made)) return std::move(*step);
+  return std::nullopt;
+}
+
+// "+3.1 % in 4 parts"
+std::string form_text(const Subject& subject, const std::optional<plan::StepPlan>& step) {
+  if (!step) return "refused";
   const double time = (step->predicted_s / subject.unplanned_s - 1) * 100;
   if (step->in_parts()) return fmt::format("{:+.1f} % in {} parts", time, step->sizes.size());
   const program::StepForm& form = step->form;
   if (form.slices == 1) return fmt::format("{:+.1f} % whole{}", time, form.late ? ", late" : "");
   return fmt::format("{:+.1f} % in {} slices of {}+{} ops", time, form.slices, form.first, form.last);
-}
-
-std::string cut_both_ways(const Subject& subject, const plan::StepForms& forms, int64_t budget_bytes) {
-  plan::StepForms no_parts = forms;
-  no_parts.part = {};
-  return fmt::format("no parts {}; any form {}", cut(subject, no_parts, budget_bytes),
-                     forms.part ? cut(subject, forms, budget_bytes) : "the same");
 }
 
 // Of the disk that the build is on.
@@ -224,7 +222,8 @@ Curve run_curve(const Case& wanted) {
              wanted.sizes.begin()->second, format_bytes(subject.unplanned_bytes),
              format_bytes(subject.activation_bytes()), subject.unplanned_s);
   Curve curve{std::string(wanted.model), {}};
-  bool refused = false;
+  plan::StepForms no_parts = forms;
+  no_parts.part = {};
   for (const double fraction : kFractions) {
     const auto part = static_cast<int64_t>(static_cast<double>(subject.activation_bytes()) * fraction);
     const int64_t budget = subject.other_bytes + part;
@@ -232,7 +231,9 @@ Curve run_curve(const Case& wanted) {
     const auto made =
         plan::make_plan(subject.lowered, {.budget_bytes = budget, .op_seconds = subject.seconds, .time_limit_s = 60});
     const double took = cpu_seconds() - start;
-    const std::string parts = cut_both_ways(subject, forms, budget);
+    const std::optional<plan::StepPlan> any = formed(forms, budget);
+    const std::string parts =
+        fmt::format("no parts {}; any form {}", form_text(subject, formed(no_parts, budget)), form_text(subject, any));
     if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
       const Point least = subject.point(refusal->smallest_bytes, refusal->smallest_s);
       const double bound = subject.point(refusal->bound_bytes, 1).memory;
@@ -241,8 +242,7 @@ Curve run_curve(const Case& wanted) {
           "disk "
           "{}\n",
           fraction * 100, least.memory * 100, (least.time - 1) * 100, bound * 100, parts, with_disk(subject, budget));
-      if (!refused) curve.points.push_back(least);
-      refused = true;
+      if (any) curve.points.push_back(subject.point(any->arena_bytes, any->predicted_s));
       continue;
     }
     const auto& planned = std::get<Plan>(made);
@@ -262,7 +262,8 @@ Curve run_curve(const Case& wanted) {
   return curve;
 }
 
-// A line for each model, memory from left to right, time upwards from 1.
+// A line for each model, memory from left to right, time upwards from 1: by recompute alone, and where that is refused
+// in any form.
 void write_svg(const std::vector<Curve>& curves) {
   constexpr const char* kColours[] = {"#1b6ca8", "#c0392b", "#27874f", "#8e44ad", "#b9770e"};
   const auto x = [](double memory) { return 60 + memory * 560; };

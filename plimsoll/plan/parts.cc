@@ -93,7 +93,7 @@ class PartsSearch {
         offer_form(*form, std::get<PlannedProgram>(std::move(sliced)));
         return std::move(*best_);
       }
-      closest = nearer(std::move(closest), std::get<Refusal>(std::move(sliced)));
+      closest = nearer(closest, std::get<Refusal>(std::move(sliced)));
     }
     if (!can_cut()) return closest;
     Made part = make_with_all_effort(forms_.part(1));
@@ -104,10 +104,10 @@ class PartsSearch {
       offer_parts(std::vector<int64_t>(static_cast<size_t>(forms_.batch), 1), {*planned_part, *planned_update});
       return std::move(*best_);
     }
-    return nearer(std::move(closest), refusal_in_parts(part, update));
+    return nearer(closest, refusal_in_parts(part, update));
   }
 
-  static Refusal nearer(Refusal one, Refusal other) {
+  static Refusal nearer(const Refusal& one, Refusal other) {
     other.unplanned_bytes = one.unplanned_bytes;
     other.unplanned_s = one.unplanned_s;
     return other.smallest_bytes < one.smallest_bytes ? other : one;

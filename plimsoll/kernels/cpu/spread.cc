@@ -52,7 +52,8 @@ void add(KernelTable& table, const char* op, Accepts accepts, std::function<Kern
 
 template <class T>
 bool is_nan(T x) {
-  return x != x;
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+  return false;
 }
 
 // The first element that no other is better than; NaN is better than all.
