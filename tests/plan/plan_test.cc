@@ -12,6 +12,7 @@
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/program/verify.h"
+#include "tests/memory/sanitized.h"
 #include "tests/plan/run_two_steps.h"
 #include "tests/plan/small_steps.h"
 
@@ -54,9 +55,21 @@ std::vector<int64_t> budgets_of(const Lowered& lowered, uint32_t seed) {
   return budgets;
 }
 
+struct Training {
+  program::Optimizer optimizer;
+  int64_t batch;
+};
+
+std::vector<Training> trainings() {
+  using program::Optimizer;
+  if (kSanitized) return {{Optimizer::sgd, 3}, {Optimizer::adam, 2}};
+  return {{Optimizer::sgd, 3}, {Optimizer::sgd, 8}, {Optimizer::adam, 2}, {Optimizer::adam, 5}};
+}
+
 TEST_P(PlanZoo, TakesThePredictedArenaAndChangesNoBit) {
-  for (const program::Optimizer optimizer : {program::Optimizer::sgd, program::Optimizer::adam}) {
-    const models::Step step = small_step(GetParam(), optimizer);
+  for (const auto& [optimizer, batch] : trainings()) {
+    SCOPED_TRACE(batch);
+    const models::Step step = small_step(GetParam(), optimizer, batch);
     const Lowered lowered = kernels::prepare(step.program, {.threads = 1});
     const std::vector<std::byte> unlimited = run_two_steps(step, lowered, plan_memory(lowered));
     for (const int64_t budget : budgets_of(lowered, 7)) {
