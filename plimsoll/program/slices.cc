@@ -21,7 +21,11 @@ int64_t bytes_of_sample(const Program& model, Value value) {
 }
 
 bool can_slice(const Program& model, const Op& op) {
-  return op.def->name != "dropout" && op.def->overwrites.empty() && !why_op_mixes_samples(model, op);
+  const auto reads_across = [&](Value input) {
+    return depends_on_batch(model[input].type) && !is_batch_first(model[input].type);
+  };
+  return op.def->name != "dropout" && op.def->overwrites.empty() && !why_op_mixes_samples(model, op) &&
+         std::none_of(op.inputs.begin(), op.inputs.end(), reads_across);
 }
 
 // Where ops before and after a place have to do with each other.

@@ -15,13 +15,6 @@ bool counts_samples(Dim dim) {
   return none.is_constant() && none.constant() == 0 && !dim.is_constant();
 }
 
-bool is_batch_first(const Type& type) {
-  if (type.shape.empty() || !counts_samples(type.shape[0])) return false;
-  Type sample = type;
-  sample.shape[0] = 1;
-  return !depends_on_batch(sample);
-}
-
 // An op that works along dimension 0 of its first operand mixes the samples.
 bool works_along_batch(const Program& program, const Op& op) {
   const Type& x = program[op.inputs[0]].type;
@@ -40,6 +33,13 @@ std::string label(const Program& program, const Op& op) {
 }
 
 }  // namespace
+
+bool is_batch_first(const Type& type) {
+  if (type.shape.empty() || !counts_samples(type.shape[0])) return false;
+  Type sample = type;
+  sample.shape[0] = 1;
+  return !depends_on_batch(sample);
+}
 
 std::optional<std::string> why_op_mixes_samples(const Program& program, const Op& op, bool through_batch_norm) {
   const auto on_batch = [&](Value value) { return value && depends_on_batch(program[value].type); };

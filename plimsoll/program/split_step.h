@@ -38,8 +38,9 @@ struct SplitOptions {
   bool through_batch_norm = false;  // changes the numbers: statistics are then those of each part
 };
 
-// Whether the symbol `batch` stands in the shape.
+// Whether the symbol `batch` stands in the shape, and whether only dimension 0 counts samples.
 bool depends_on_batch(const Type& type);
+bool is_batch_first(const Type& type);
 
 // A reason in one sentence why this op, or this loss, cannot take a part of the batch; nothing when it can.
 std::optional<std::string> why_op_mixes_samples(const Program& program, const Op& op, bool through_batch_norm = false);

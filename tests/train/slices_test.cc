@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/program/text.h"
 #include "tests/train/outcome.h"
 
 namespace plimsoll {
@@ -50,6 +51,19 @@ TEST_P(InSlices, TrainsAsTheWholeBatch) {
 TEST(Slices, AreNotForOpsThatMixSamples) {
   EXPECT_TRUE(places_of({"resnet18", 4}).first.empty());  // batch normalisation comes second
   EXPECT_THROW(train_sliced({"resnet18", 4}, {2, 3, 0}), ArgumentError);
+}
+
+TEST(Slices, AreNotForOpsThatReadSamplesAcross) {
+  const auto places_of = [](const std::string& input) {
+    const program::Program model = program::parse_program(input + R"(
+      parameter %w: f32[2,8]
+      %y = linear(%rows, %w)
+      %z = neg(%y)
+      output %z)");
+    return program::find_slice_places(model, model.outputs[0]).first;
+  };
+  EXPECT_EQ(places_of("input %x: f32[batch,8]\n%rows = exp(%x)"), std::vector<int32_t>{2});
+  EXPECT_EQ(places_of("input %x: f32[8,batch]\n%rows = transpose(%x) {axes=[1,0]}"), std::vector<int32_t>{});
 }
 
 TEST(Slices, DivideTheBatch) {
