@@ -15,6 +15,7 @@
 #include "plimsoll/plan/parts.h"
 #include "plimsoll/plan/plan.h"
 #include "plimsoll/plan/plan_json.h"
+#include "plimsoll/plan/step_plan_json.h"
 
 namespace plimsoll::cli {
 
@@ -82,18 +83,6 @@ inline nlohmann::ordered_json setting_json(const plan::Setting& setting) {
           {"optimizer", setting.optimizer}, {"precision", setting.precision}, {"allow", setting.allow}};
 }
 
-inline nlohmann::ordered_json measures_json(const std::vector<plan::Measure>& measures) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const plan::Measure& measure : measures) {
-    json.push_back({{"kind", measure.kind},
-                    {"what", measure.what},
-                    {"times", measure.times},
-                    {"saved_bytes", measure.saved_bytes},
-                    {"cost_s", measure.cost_s}});
-  }
-  return json;
-}
-
 inline void add_costs(nlohmann::ordered_json& json, const plan::Costs& costs) {
   json["measured_s"] = costs.measured_s;
   json["scaled_s"] = costs.scaled_s;
@@ -113,11 +102,10 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
   json["bound_s"] = step.bound_s();
   json["cut_short"] = step.is_cut_short();
   json["parts"] = step.sizes;
-  json["form"] = {
-      {"slices", step.form.slices}, {"first", step.form.first}, {"last", step.form.last}, {"late", step.form.late}};
+  json["form"] = plan::to_json(step.form);
   json["steps"] = nlohmann::ordered_json::array();
   for (const plan::PlannedProgram& program : step.programs) json["steps"].push_back(program.plan.steps.size());
-  json["measures"] = measures_json(step.measures());
+  json["measures"] = plan::to_json(step.measures());
   fmt::print("{}\n", json.dump(2));
 }
 

@@ -152,8 +152,9 @@ nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
                                  {"predicted_peak_bytes", fit.plan.arena_bytes + fit.overhead_bytes},
                                  {"predicted_step_s", fit.plan.predicted_s},
                                  {"spilled_bytes", spilled_bytes()},
-                                 {"parts", fit.plan.sizes}};
-  json["measures"] = measures_json(fit.plan.measures());
+                                 {"parts", fit.plan.sizes},
+                                 {"form", plan::to_json(fit.plan.form)}};
+  json["measures"] = plan::to_json(fit.plan.measures());
   return json;
 }
 

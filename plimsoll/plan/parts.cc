@@ -19,6 +19,7 @@ using kernels::Lowered;
 constexpr int kShare = 3;              // each of a few ways is searched with a third of the effort
 constexpr double kShareOfTime = 0.6;   // of what is left, for each
 constexpr double kRoomForOneOp = 0.7;  // of what a budget leaves: slices are tried where an op alone needs more
+constexpr program::StepForm kLate = {.late = true};
 constexpr double kWorthATry = 0.98;  // a way whose time can at best be above this share of the best one's is not tried
 
 double sum_of(const std::vector<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
@@ -62,9 +63,10 @@ class PartsSearch {
     return make(std::move(lowered), options);
   }
 
-  Made make_with_all_effort(Lowered lowered) const {
+  // One of so many ways that are left.
+  Made make_with_all_effort(Lowered lowered, size_t ways) const {
     PlanOptions options = options_;
-    options.time_limit_s = kShareOfTime * time_left_s();
+    options.time_limit_s = time_left_s() / static_cast<double>(ways);
     return make(std::move(lowered), options);
   }
 
@@ -81,22 +83,20 @@ class PartsSearch {
   // does not.
   std::variant<StepPlan, Refusal> last_resort() {
     start_ = std::chrono::steady_clock::now();  // the time again that the quick search had
-    Made whole = make_with_all_effort(forms_.whole());
-    if (std::holds_alternative<PlannedProgram>(whole)) {
-      offer_whole(std::get<PlannedProgram>(std::move(whole)));
-      return std::move(*best_);
-    }
-    Refusal closest = std::get<Refusal>(std::move(whole));
-    if (const auto form = slices_for(0)) {
-      Made sliced = make_with_all_effort(forms_.formed(*form));
-      if (std::holds_alternative<PlannedProgram>(sliced)) {
-        offer_form(*form, std::get<PlannedProgram>(std::move(sliced)));
+    const std::vector<program::StepForm> forms = forms_that_take_least();
+    size_t ways_left = forms.size() + (can_cut() ? 1 : 0);
+    std::optional<Refusal> closest;
+    for (const program::StepForm& form : forms) {
+      Made made = make_with_all_effort(lowered_in(form), ways_left--);
+      if (auto* planned = std::get_if<PlannedProgram>(&made)) {
+        offer_form(form, std::move(*planned));
         return std::move(*best_);
       }
-      closest = nearer(closest, std::get<Refusal>(std::move(sliced)));
+      auto& refusal = std::get<Refusal>(made);
+      closest = closest ? nearer(*closest, std::move(refusal)) : std::move(refusal);
     }
-    if (!can_cut()) return closest;
-    Made part = make_with_all_effort(forms_.part(1));
+    if (!can_cut()) return *closest;
+    Made part = make_with_all_effort(forms_.part(1), ways_left);
     Made update = make(forms_.update(), false);
     const auto* planned_part = std::get_if<PlannedProgram>(&part);
     const auto* planned_update = std::get_if<PlannedProgram>(&update);
@@ -104,13 +104,24 @@ class PartsSearch {
       offer_parts(std::vector<int64_t>(static_cast<size_t>(forms_.batch), 1), {*planned_part, *planned_update});
       return std::move(*best_);
     }
-    return nearer(closest, refusal_in_parts(part, update));
+    return nearer(*closest, refusal_in_parts(part, update));
   }
 
+  std::vector<program::StepForm> forms_that_take_least() const {
+    std::vector<program::StepForm> forms = {{}};
+    if (late_helps_) forms.push_back(kLate);
+    if (const auto slices = slices_for(0)) forms.push_back(*slices);
+    return forms;
+  }
+
+  // The one that comes closer, with the figures of the step as it is, which `one` has.
   static Refusal nearer(const Refusal& one, Refusal other) {
+    const int64_t bound_bytes = std::min(one.bound_bytes, other.bound_bytes);
     other.unplanned_bytes = one.unplanned_bytes;
     other.unplanned_s = one.unplanned_s;
-    return other.smallest_bytes < one.smallest_bytes ? other : one;
+    Refusal closer = other.smallest_bytes < one.smallest_bytes ? std::move(other) : one;
+    closer.bound_bytes = bound_bytes;
+    return closer;
   }
 
   // Of the two programs that which needs more.
@@ -158,33 +169,36 @@ class PartsSearch {
 
   // The same ops in another order, where that needs less.
   void try_late() {
-    const program::StepForm late{.late = true};
-    const Lowered lowered = forms_.formed(late);
-    if (plan_memory(lowered).placement.arena_bytes < unplanned_bytes_) try_form(late);
+    Lowered late = forms_.formed(kLate);
+    late_helps_ = plan_memory(late).placement.arena_bytes < unplanned_bytes_;
+    if (late_helps_) try_form(kLate, std::move(late));
   }
 
   // Where one op needs most of what there is.
   void try_slices() {
-    if (const auto form = slices_for(kRoomForOneOp)) try_form(*form);
+    if (const auto form = slices_for(kRoomForOneOp)) try_form(*form, forms_.formed(*form));
+  }
+
+  Lowered lowered_in(const program::StepForm& form) const {
+    return form == program::StepForm{} ? forms_.whole() : forms_.formed(form);
   }
 
   // Such that no op alone needs more than this share of what the budget leaves, as far as slices can do that.
   std::optional<program::StepForm> slices_for(double share) const {
     if (!forms_.formed || forms_.places.empty()) return std::nullopt;
-    int64_t resident_bytes = 0;
-    const auto least = [&](const program::StepForm& form) {
-      const Lowered lowered = form.slices > 1 ? forms_.formed(form) : forms_.whole();
-      const StepGraph graph = make_step_graph(lowered, costs_of_ops(lowered).seconds);
-      resident_bytes = graph.resident_bytes;
-      return least_bytes(graph).bytes;
+    const auto graph_of = [&](const program::StepForm& form) {
+      const Lowered lowered = lowered_in(form);
+      return make_step_graph(lowered, costs_of_ops(lowered).seconds);
     };
-    least({});
-    const auto room = static_cast<double>(options_.budget_bytes - resident_bytes);
-    return choose_slices({forms_.places, forms_.batch, least}, resident_bytes + static_cast<int64_t>(share * room));
+    const StepGraph as_it_is = graph_of({});
+    const SliceChoice choice{forms_.places, forms_.batch, least_bytes(as_it_is).bytes,
+                             [&](const program::StepForm& form) { return least_bytes(graph_of(form)).bytes; }};
+    const auto room = static_cast<double>(options_.budget_bytes - as_it_is.resident_bytes);
+    return choose_slices(choice, as_it_is.resident_bytes + static_cast<int64_t>(share * room));
   }
 
-  void try_form(const program::StepForm& form) {
-    Made made = make(forms_.formed(form), true);
+  void try_form(const program::StepForm& form, Lowered lowered) {
+    Made made = make(std::move(lowered), true);
     if (auto* planned = std::get_if<PlannedProgram>(&made)) offer_form(form, std::move(*planned));
   }
 
@@ -269,6 +283,7 @@ class PartsSearch {
   PlannedProgram update_;
   int64_t unplanned_bytes_ = 0;  // of the whole batch
   double unplanned_s_ = 0;
+  bool late_helps_ = false;
   std::map<int64_t, int64_t> arenas_;
 };
 

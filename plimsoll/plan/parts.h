@@ -1,7 +1,7 @@
 // The outer search: whether to take a step's batch whole, in parts, or in slices where one op needs most of the memory
-// there is, and in how many. Each way is planned by make_plan
-// for the same arena; the fastest that fits wins. Larger parts are faster (what every part pays for, such as reading
-// all weights and adding to all gradients, is paid less often) until results must be computed again to make room.
+// there is, and in how many. Each way is planned by make_plan for the same arena; the fastest that fits wins. Larger
+// parts are faster (what every part pays for, such as reading all weights and adding to all gradients, is paid less
+// often) until results must be computed again to make room.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace plimsoll::plan {
 struct StepPlan;
 struct ChangedForms;
 
-// A step in its forms (program/split_step.h), prepared.
+// A step in its forms (program/split_step.h, program/slices.h), prepared.
 struct StepForms {
   int64_t batch = 1;
   std::function<kernels::Lowered()> whole;
@@ -70,11 +70,11 @@ struct StepPlan {
   bool in_parts() const { return programs.size() > 1; }
   int64_t file_bytes() const;          // of a spill file, which all programs share
   int64_t runs(size_t program) const;  // of a program in one step
-  double bound_s() const;              // no plan with these parts is faster
+  double bound_s() const;              // no plan in this form is faster
   bool is_cut_short() const;
   Costs costs() const;  // of the programs as they are, in sums
-  // What changes the numbers, the cut into parts, where there is one, and what the programs do; times and costs are of
-  // a whole step.
+  // What changes the numbers, the form of the step where it is not as written, and what the programs do; times and
+  // costs are of a whole step.
   std::vector<Measure> measures() const;
 };
 

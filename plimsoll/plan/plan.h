@@ -78,7 +78,7 @@ struct Step {
 // Something done to fit that the program alone would not do, with its worth: figures of what was not alive at the
 // fullest moment of the program as it was, and of the time that it takes.
 struct Measure {
-  std::string kind = {};  // "recompute" or "spill"
+  std::string kind = {};  // "recompute" or "spill"; of a whole step also "parts", "slices", "order", "8-bit-state"
   std::string what = {};  // "relu %layer1.0.relu"
   int times = 1;
   int64_t saved_bytes = 0;

@@ -31,14 +31,13 @@ class Chooser {
   std::optional<StepForm> run() const {
     if (choice_.batch < 2 || choice_.places.empty()) return std::nullopt;
     const int64_t slices = divisor_from(choice_.batch, std::min(kFewest, choice_.batch));
-    Tried best{{.slices = slices, .late = true}, choice_.least_bytes({})};
-    const int64_t as_it_is = best.bytes;
+    Tried best{{.slices = slices, .late = true}, choice_.whole_bytes};
     while (best.bytes > roomy_bytes_) {
       const std::optional<Tried> further = further_than(best);
       if (!further) break;
       best = *further;
     }
-    if (best.bytes == as_it_is) return std::nullopt;
+    if (best.bytes == choice_.whole_bytes) return std::nullopt;
     return more_slices(best).form;
   }
 

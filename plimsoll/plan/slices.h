@@ -12,7 +12,8 @@ namespace plimsoll::plan {
 struct SliceChoice {
   const program::SlicePlaces& places;
   int64_t batch = 1;
-  // What no plan of the step so sliced can be below.
+  // What no plan can be below: of the step as it is, and in a form.
+  int64_t whole_bytes = 0;
   std::function<int64_t(const program::StepForm&)> least_bytes;
 };
 

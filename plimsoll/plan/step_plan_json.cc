@@ -23,10 +23,6 @@ std::vector<int64_t> read_sizes(const JsonNode& node, int64_t batch) {
   return sizes;
 }
 
-ordered_json to_json(const program::StepForm& form) {
-  return {{"slices", form.slices}, {"first", form.first}, {"last", form.last}, {"late", form.late}};
-}
-
 int32_t read_place(const JsonNode& node, const std::vector<int32_t>& places) {
   const int64_t place = node.integer();
   if (place != 0 && std::find(places.begin(), places.end(), place) == places.end()) {
@@ -43,6 +39,7 @@ program::StepForm read_form(const JsonNode& node, const StepForms& forms) {
     node["slices"].fail(fmt::format("a divisor of the batch, {}", forms.batch));
   }
   if (form.first + form.last > forms.places.ops) node["last"].fail("ops that are not among the first");
+  if ((form.slices > 1) != (form.first + form.last > 0)) node["slices"].fail("slices of some ops, or 1 and no ops");
   if (form != program::StepForm{} && !forms.formed) node.fail("the form of a step as it is written");
   return form;
 }
@@ -72,6 +69,10 @@ const StepForms& forms_with(const JsonNode& node, const std::vector<Measure>& ch
 }
 
 }  // namespace
+
+ordered_json to_json(const program::StepForm& form) {
+  return {{"slices", form.slices}, {"first", form.first}, {"last", form.last}, {"late", form.late}};
+}
 
 std::string write_step_plan(const StepPlan& step, const Setting& setting) {
   ordered_json json = {{kVersionKey, StepPlan::kVersion},

@@ -10,6 +10,8 @@
 
 namespace plimsoll::plan {
 
+nlohmann::ordered_json to_json(const program::StepForm& form);
+
 std::string write_step_plan(const StepPlan& step, const Setting& setting);
 
 // `forms` make the programs of the file's setting (read_setting of plan_json.h). InputError as from read_plan, and for

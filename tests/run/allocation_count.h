@@ -3,8 +3,16 @@
 
 #include <cstdint>
 
+#include "plimsoll/run/executor.h"
+
 namespace plimsoll {
 
 int64_t allocation_count();
+
+inline int64_t allocations_of_a_step(run::Executor& executor) {
+  const int64_t before = allocation_count();
+  executor.step();
+  return allocation_count() - before;
+}
 
 }  // namespace plimsoll

@@ -80,7 +80,7 @@ int64_t needs_of(const StepForm& form) {
 
 TEST(Slices, AreChosenWhereAnOpNeedsTooMuch) {
   const SlicePlaces places{20, {1, 2, 5}, {1, 3}};
-  const plan::SliceChoice choice{places, 16, needs_of};
+  const plan::SliceChoice choice{places, 16, needs_of({}), needs_of};
   EXPECT_EQ(plan::choose_slices(choice, 100), std::nullopt);
   EXPECT_EQ(plan::choose_slices(choice, 90), (StepForm{4, 2, 0, true}));
   EXPECT_EQ(plan::choose_slices(choice, 50), (StepForm{4, 2, 1, true}));
