@@ -76,7 +76,8 @@ class Planner {
     if (!fit) return refusal(unplanned);
     const int64_t budget = std::max(options_.budget_bytes, fit->plan.arena_bytes);
     Plan quick = quickest(std::move(*fit), budget);
-    if (budget > options_.budget_bytes) return refusal(quick);
+    // What was made faster may have become smaller than the search for the smallest found: it is what a refusal names.
+    if (quick.arena_bytes > options_.budget_bytes) return refusal(quick);
     return finish(std::move(quick));
   }
 
