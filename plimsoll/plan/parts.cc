@@ -93,7 +93,7 @@ class PartsSearch {
         return std::move(*best_);
       }
       auto& refusal = std::get<Refusal>(made);
-      closest = closest ? nearer(*closest, std::move(refusal)) : std::move(refusal);
+      closest = closest ? nearer(*closest, refusal) : std::move(refusal);
     }
     if (!can_cut()) return *closest;
     Made part = make_with_all_effort(forms_.part(1), ways_left);
@@ -115,12 +115,11 @@ class PartsSearch {
   }
 
   // The one that comes closer, with the figures of the step as it is, which `one` has.
-  static Refusal nearer(const Refusal& one, Refusal other) {
-    const int64_t bound_bytes = std::min(one.bound_bytes, other.bound_bytes);
-    other.unplanned_bytes = one.unplanned_bytes;
-    other.unplanned_s = one.unplanned_s;
-    Refusal closer = other.smallest_bytes < one.smallest_bytes ? std::move(other) : one;
-    closer.bound_bytes = bound_bytes;
+  static Refusal nearer(const Refusal& one, const Refusal& other) {
+    Refusal closer = other.smallest_bytes < one.smallest_bytes ? other : one;
+    closer.bound_bytes = std::min(one.bound_bytes, other.bound_bytes);
+    closer.unplanned_bytes = one.unplanned_bytes;
+    closer.unplanned_s = one.unplanned_s;
     return closer;
   }
 
