@@ -2,6 +2,7 @@
 // spill. Pages are allocated when they are created, so a full machine or disk is an error then and no signal later.
 #pragma once
 
+#include <random>
 #include <vector>
 
 #include "plimsoll/memory/page_source.h"
@@ -10,7 +11,7 @@ namespace plimsoll {
 
 class FilePages : public PageSource {
  public:
-  // RAM. Huge pages are asked for where page_bytes holds them and the system gives them to memory files.
+  // RAM, scattered over the machine's memory.
   static FilePages host(int64_t page_bytes);
 
   // A spill file in `folder`. It has no name from the start, so it is gone when the process is, however it ends.
@@ -31,8 +32,13 @@ class FilePages : public PageSource {
   void unmap(std::byte* at, int64_t page_count) override;
 
  private:
-  FilePages(int fd, int64_t page_bytes, std::string device, bool huge);
+  enum class Kind : uint8_t { ram, disk };
+  FilePages(int fd, int64_t page_bytes, std::string device, Kind kind);
 
+  // All or, with errno, a part of it.
+  bool allocate(int64_t offset, int64_t bytes);
+  bool allocate_shuffled(int64_t offset, int64_t bytes);
+  // All or, with errno, nothing.
   bool allocate_run(PageId first, size_t count);
   void punch_run(PageId first, size_t count);
   [[noreturn]] void refuse(int64_t bytes, int error) const;  // PagesExhausted when it is full, else SystemError
@@ -40,7 +46,8 @@ class FilePages : public PageSource {
   int fd_;
   int64_t page_bytes_;
   std::string device_;
-  bool huge_;
+  Kind kind_;
+  std::minstd_rand order_;
   PageId next_page_ = 0;
   std::vector<PageId> unused_;  // punched out, to be given out again
 };
