@@ -1,6 +1,7 @@
 // The devices that programs can run on. One that this build has no kernels for is there, too, and says so when asked.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@ struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;             // of the CPU; 0 for all that the machine has
   bool least_scratch = false;  // where a faster way takes more scratch, take the other: for a tight budget
+  std::optional<bool> bf16_channels_last = {};  // in blocked tensors; where not said, as the machine likes it
 };
 
 // ArgumentError for a device that is none, UnsupportedError for one that was not built.

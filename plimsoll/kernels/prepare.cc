@@ -51,8 +51,7 @@ Use use_of(const Program& program, const Op& op, const program::Call& call, int 
 }
 
 // Says of the operands and results that may be blocked whether they are.
-void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking,
-                  bool bf16_channels_last) {
+void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking) {
   const auto mark = [&](std::vector<Tensor>& tensors, const std::vector<Value>& values,
                         const std::vector<int>& listed) {
     for (const int i : listed) {
@@ -61,7 +60,7 @@ void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, 
       Tensor& tensor = tensors[at];
       const bool works_so = lowered.blocked_ops[place] && tensor.shape.rank() > 1 && tensor.is_contiguous();
       tensor.blocked = works_so || lowered.blocked_values[static_cast<size_t>(values[at].index)];
-      tensor.channels_last = tensor.blocked && tensor.dtype == DType::bf16 && bf16_channels_last;
+      tensor.channels_last = tensor.blocked && tensor.dtype == DType::bf16 && lowered.bf16_channels_last;
     }
   };
   mark(use.inputs, op.inputs, blocking.inputs);
@@ -150,7 +149,7 @@ Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t p
   const KernelDef& def = definition(table, use, lowered.device);
   use.spare_bytes = lowered.spare_bytes;
   use.least_scratch = lowered.least_scratch;
-  mark_blocked(use, lowered, place, op, def.blocking, table.bf16_channels_last());
+  mark_blocked(use, lowered, place, op, def.blocking);
   return prepare_in_any_precision(def, use);
 }
 
@@ -189,6 +188,7 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   lowered.blocked_ops = std::move(blocked.ops);
   lowered.spare_bytes = spare_bytes(lowered.program);
   lowered.least_scratch = options.least_scratch;
+  lowered.bf16_channels_last = options.bf16_channels_last.value_or(table.bf16_channels_last());
   for (size_t i = 0; i < lowered.program.ops.size(); ++i) {
     const Op& op = lowered.program.ops[i];
     lowered.ops.push_back(with_cost(prepare_kernel(table, lowered, i, op), lowered.program, op));

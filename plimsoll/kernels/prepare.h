@@ -27,6 +27,7 @@ struct Lowered {
   std::vector<bool> blocked_ops = {};
   int64_t spare_bytes = 0;
   bool least_scratch = false;
+  bool bf16_channels_last = false;
 
   std::vector<int64_t> scratch_bytes() const;  // of each op
 };

@@ -27,8 +27,9 @@ Program in_precision(std::string text, const std::string& dtype) {
   return text.find("max_pool(%c)") == std::string::npos ? with_gradients(text) : program::parse_program(text);
 }
 
-std::vector<std::vector<float>> outputs_of(const Program& program, const program::Arrays<double>& values, int threads) {
-  run::Session session(program, {.threads = threads}, machine_budget());
+std::vector<std::vector<float>> outputs_of(const Program& program, const program::Arrays<double>& values,
+                                           const kernels::DeviceOptions& device) {
+  run::Session session(program, device, machine_budget());
   load(session.executor(), values);
   session.executor().step();
   std::vector<std::vector<float>> outputs;
@@ -50,10 +51,10 @@ void expect_as_in_f32(const std::string& text, double least_tolerance = 0) {
   for (const auto& [dtype, tolerance] : {std::pair("bf16", 0.016), std::pair("f16", 0.002)}) {
     const Program half = in_precision(text, dtype);
     program::Arrays<double> values = random_values(half, {});
-    const auto found = outputs_of(half, values, 2);
+    const auto found = outputs_of(half, values, {.threads = 2});
     const Program wide = in_precision(text, "f32");
     for (auto& [name, array] : values) array.dtype = wide[wide.find(name)].type.dtype;
-    const auto expected = outputs_of(wide, values, 2);
+    const auto expected = outputs_of(wide, values, {.threads = 2});
     for (size_t i = 0; i < expected.size(); ++i) {
       SCOPED_TRACE(fmt::format("{}: output {} of\n{}", dtype, i, program::write_program(half)));
       expect_near(found[i], expected[i], std::max(tolerance, least_tolerance));
@@ -145,13 +146,42 @@ TEST(Halves, StayInBlocksOfChannels) {
       0.03);
 }
 
+// Where the channels lie makes no difference but that sums over places are added in another order. The convolutions
+// make values lie so, the gradients go through max_pool, and the second convolution's bias is a sum over channels.
+TEST(Halves, LieWithTheirChannelsLast) {
+  const std::string before =
+      "input %x: bf16[3,16,21,23]\ninput %w: bf16[48,16,3,3]\ninput %v: bf16[32,48,3,3]\ninput %b: bf16[32]\n"
+      "%c = conv(%x, %w) {padding=[1]}\n";
+  const std::string after = "%d = conv(%p, %v, %b) {padding=[1]}\n%y = sigmoid(%d)\noutput %y\n";
+  for (const auto& [between, tolerance] : {
+           std::pair("%r = relu(%c)\n%p = max_pool(%r) {kernel=[3], stride=[2], padding=[1]}\n", 1e-6),
+           std::pair("%p = max_pool(%c) {kernel=[2], stride=[2]}\n", 1e-6),
+           std::pair("%p = max_pool(%c) {kernel=[3], dilation=[2]}\n", 1e-6),
+           std::pair("%r = relu(%c)\n%p = avg_pool(%r) {kernel=[3], stride=[2], padding=[1]}\n", 1e-6),
+           std::pair("%p = adaptive_avg_pool(%c) {size=[5,4]}\n", 1e-6),
+           std::pair("%p = adaptive_max_pool(%c) {size=[5,4]}\n", 1e-6),
+           std::pair("input %s: f32[48]\ninput %h: f32[48]\n%p = batch_norm(%c, %s, %h)\n", 0.01),
+       }) {
+    const Program program = with_gradients(before + between + after);
+    const auto values = random_values(program, {});
+    for (const int threads : {1, 2}) {
+      const auto found = outputs_of(program, values, {.threads = threads, .bf16_channels_last = true});
+      const auto expected = outputs_of(program, values, {.threads = threads, .bf16_channels_last = false});
+      for (size_t i = 0; i < expected.size(); ++i) {
+        SCOPED_TRACE(fmt::format("output {} of\n{}", i, program::write_program(program)));
+        expect_near(found[i], expected[i], tolerance);
+      }
+    }
+  }
+}
+
 TEST(Halves, HaveTheSameBitsTwice) {
   const Program program = in_precision(
       "input %x: half[350,5,171]\ninput %w: half[257,171]\ninput %b: half[257]\n%z = linear(%x, %w, %b)\n"
       "%y = layer_norm(%z)\noutput %y\n",
       "bf16");
   const auto values = random_values(program, {});
-  EXPECT_EQ(outputs_of(program, values, 2), outputs_of(program, values, 2));
+  EXPECT_EQ(outputs_of(program, values, {.threads = 2}), outputs_of(program, values, {.threads = 2}));
 }
 
 TEST(Halves, UpdateInPlace) {

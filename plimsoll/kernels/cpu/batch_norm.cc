@@ -1,6 +1,7 @@
 // Normalisation of channels over the batch, a group of channels to a thread.
 #include <cmath>
 
+#include "plimsoll/kernels/cpu/support/channel_rows.h"
 #include "plimsoll/kernels/cpu/support/channels.h"
 
 namespace plimsoll::kernels {
@@ -208,6 +209,113 @@ Kernel backward(const Use& use) {
           }};
 }
 
+// ---- with the channels last ----
+
+// In scratch, behind the sums: one array of f32 for each of `numbers` things that belong to channels.
+struct RowsNorm : ChannelRows {
+  float eps;
+  int kinds;  // of sums
+  int numbers;
+
+  RowsNorm(const Use& use, int kinds_of_sums, int numbers_of_channels)
+      : ChannelRows(use.in(0), use.threads),
+        eps(static_cast<float>(use.call.real("eps"))),
+        kinds(kinds_of_sums),
+        numbers(numbers_of_channels) {}
+
+  int64_t bytes() const { return scratch_bytes(kinds) + numbers * channels * 4; }
+  float* number(std::byte* scratch, int i) const {
+    return reinterpret_cast<float*>(scratch + scratch_bytes(kinds)) + i * channels;
+  }
+  template <class F>
+  void set(float* numbers_of, const F& f) const {
+    for (int64_t channel = 0; channel < channels; ++channel) numbers_of[channel] = static_cast<float>(f(channel));
+  }
+  double mean_of(const std::byte* scratch, int kind, int64_t channel) const {
+    return sums(scratch)[kind * channels + channel] / static_cast<double>(count);
+  }
+};
+
+void keep(float* to, const float* from, int64_t count) {
+  if (to != nullptr) std::copy_n(from, count, to);
+}
+
+Kernel forward_by_rows(const Use& use) {
+  const RowsNorm c(use, 1, 5);
+  return {c.bytes(), [c, made = use.made](const Memory& m) -> Task {
+            const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
+            return
+                [=, x = m.in<uint16_t>(0), weight = m.in<float>(1), bias = m.in<float>(2), y = m.out<uint16_t>(),
+                 scratch = m.scratch, means = made_or_null(1), rstds = made_or_null(2), variances = made_or_null(3)] {
+                  const simd::ChannelLoops& loops = simd::functions().channels;
+                  float* mean = c.number(scratch, 0);
+                  float* variance = c.number(scratch, 1);
+                  float* rstd = c.number(scratch, 2);
+                  float* scale = c.number(scratch, 3);
+                  float* shift = c.number(scratch, 4);
+                  c.add_up(scratch, 1, [&](float* sums, int64_t row, int64_t rows) {
+                    loops.sum(sums, x + row * c.channels, rows, c.channels);
+                  });
+                  c.set(mean, [&](int64_t channel) { return c.mean_of(scratch, 0, channel); });
+                  c.add_up(scratch, 1, [&](float* sums, int64_t row, int64_t rows) {
+                    loops.sum_squares(sums, x + row * c.channels, mean, rows, c.channels);
+                  });
+                  c.set(variance, [&](int64_t channel) { return c.mean_of(scratch, 0, channel); });
+                  c.set(rstd, [&](int64_t channel) { return 1 / std::sqrt(variance[channel] + c.eps); });
+                  c.set(scale, [&](int64_t channel) { return rstd[channel] * or_else(weight, channel, 1); });
+                  c.set(shift, [&](int64_t channel) { return or_else(bias, channel, 0); });
+                  c.for_each_part([&](int, int64_t begin, int64_t end) {
+                    const int64_t at = begin * c.channels;
+                    loops.affine(y + at, x + at, mean, scale, shift, end - begin, c.channels);
+                  });
+                  keep(means, mean, c.channels);
+                  keep(rstds, rstd, c.channels);
+                  keep(variances, variance, c.channels);
+                };
+          }};
+}
+
+Kernel backward_by_rows(const Use& use) {
+  const RowsNorm c(use, 2, 3);
+  return {c.bytes(), [c, made = use.made](const Memory& m) -> Task {
+            const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
+            return [=, dy = m.in<uint16_t>(0), x = m.in<uint16_t>(1), mean = m.in<float>(2), rstd = m.in<float>(3),
+                    weight = m.in<float>(4), dx = made[0] ? m.out<uint16_t>() : nullptr, scratch = m.scratch,
+                    dweight = made_or_null(1), dbias = made_or_null(2)] {
+              const simd::ChannelLoops& loops = simd::functions().channels;
+              c.add_up(scratch, 2, [&](float* sums, int64_t row, int64_t rows) {
+                const int64_t at = row * c.channels;
+                loops.sum_slopes(sums, sums + c.channels, dy + at, x + at, mean, rows, c.channels);
+              });
+              const double* sums = c.sums(scratch);
+              const double* products = sums + c.channels;
+              if (dweight != nullptr) {
+                c.set(dweight, [&](int64_t channel) { return static_cast<float>(products[channel]) * rstd[channel]; });
+              }
+              if (dbias != nullptr) c.set(dbias, [&](int64_t channel) { return sums[channel]; });
+              if (dx == nullptr) return;
+              float* scale = c.number(scratch, 0);
+              float* level = c.number(scratch, 1);
+              float* slope = c.number(scratch, 2);
+              c.set(scale, [&](int64_t channel) { return rstd[channel] * or_else(weight, channel, 1); });
+              c.set(level, [&](int64_t channel) { return c.mean_of(scratch, 0, channel); });
+              c.set(slope, [&](int64_t channel) {
+                const double inverse = rstd[channel];
+                return c.mean_of(scratch, 1, channel) * inverse * inverse;
+              });
+              c.for_each_part([&](int, int64_t begin, int64_t end) {
+                const int64_t at = begin * c.channels;
+                loops.gradient(dx + at, dy + at, x + at, mean, scale, level, slope, end - begin, c.channels);
+              });
+            };
+          }};
+}
+
+Kernel forward_anyhow(const Use& use) { return (use.in(0).channels_last ? forward_by_rows : forward)(use); }
+Kernel backward_anyhow(const Use& use) { return (use.in(0).channels_last ? backward_by_rows : backward)(use); }
+
+// ---- the running statistics, and with them ----
+
 Kernel update(const Use& use) {
   for (int i = 0; i < 4; ++i) use.require_f32(i);
   const auto momentum = static_cast<float>(use.call.real("momentum"));
@@ -307,8 +415,8 @@ void register_batch_norm_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   const Blocking one{.rule = Rule::together, .inputs = {0}, .outputs = {0}};
   const Blocking two{.rule = Rule::together, .inputs = {0, 1}, .outputs = {0}};
-  table.add("batch_norm", {forward, contiguous_only, one, nullptr, halves_in_images<1>});
-  table.add("batch_norm_backward", {backward, contiguous_only, two, nullptr, halves_in_images<2>});
+  table.add("batch_norm", {forward_anyhow, contiguous_only, one, nullptr, halves_in_images<1>});
+  table.add("batch_norm_backward", {backward_anyhow, contiguous_only, two, nullptr, halves_in_images<2>});
   table.add("batch_norm_update", {update});
   table.add("batch_norm_inference", {inference, contiguous_only, one, nullptr, halves_in_images<1>});
   table.add("batch_norm_inference_backward", {inference_backward, contiguous_only, one, nullptr, halves_in_images<1>});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "plimsoll/kernels/cpu/support/channel_rows.h"
 #include "plimsoll/kernels/cpu/support/channels.h"
 #include "plimsoll/kernels/cpu/support/conv_shapes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
@@ -193,8 +194,26 @@ Kernel conv_transpose(const Use& use) {
           }};
 }
 
+Kernel sum_rows_of_channels(const Use& use) {
+  const ChannelRows rows(use.in(0), use.threads);
+  return {rows.scratch_bytes(1), [rows, tensor = use.out()](const Memory& m) -> Task {
+            return [=, x = m.in<uint16_t>(0), y = WideOutput(tensor, m.outputs[0]), scratch = m.scratch] {
+              rows.add_up(scratch, 1, [&](float* sums, int64_t row, int64_t count) {
+                simd::functions().channels.sum(sums, x + row * rows.channels, count, rows.channels);
+              });
+              for (int64_t channel = 0; channel < rows.channels; ++channel) {
+                float sum = 0;
+                float* to = y.line(channel, &sum);
+                *to = static_cast<float>(rows.sums(scratch)[channel]);
+                y.keep(channel, 1, to);
+              }
+            };
+          }};
+}
+
 Kernel channel_sum(const Use& use) {
   if (!is_half(use.in(0).dtype)) use.require_f32(0);
+  if (use.in(0).channels_last) return sum_rows_of_channels(use);
   const Channels channels(use.in(0));
   return {channels.room_bytes(use, 1),
           [=, tensors = std::pair(use.in(0), use.out()), threads = use.threads](const Memory& m) -> Task {

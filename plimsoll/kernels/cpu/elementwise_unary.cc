@@ -1,7 +1,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "plimsoll/kernels/cpu/simd/simd.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/math.h"
 #include "plimsoll/kernels/cut.h"
@@ -124,20 +124,23 @@ PLIMSOLL_VECTORISED void apply_mask(float* dx, const float* dy, const uint8_t* m
   }
 }
 
+bool keeps_or_drops(const Use& use) { return real(use.call, "set") == 1 && real(use.call, "clear") == 0; }
+
 Kernel mask_backward(const Use& use) {
-  use.require_f32(0);
+  if (!is_half(use.in(0).dtype)) use.require_f32(0);
   const int64_t count = use.out().elements();
-  const float set = real(use.call, "set");
-  const float clear = real(use.call, "clear");
-  if (set == 1 && clear == 0) {
-    return plain([=, threads = use.threads](const Memory& m) -> Task {
-      return [=, dy = m.in<float>(0), mask = m.in<uint8_t>(1), dx = m.out<float>()] {
+  if (keeps_or_drops(use)) {
+    const int64_t size = element_bytes(use.out().dtype);
+    return plain([=, keep = element_loops(use.out().dtype).keep, threads = use.threads](const Memory& m) -> Task {
+      return [=, dy = m.inputs[0], mask = m.in<uint8_t>(1), dx = m.outputs[0]] {
         parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
-          simd::functions().keep(dx + begin, dy + begin, mask + begin / kBits, end - begin);
+          keep(dx + begin * size, dy + begin * size, mask + begin / kBits, end - begin);
         });
       };
     });
   }
+  const float set = real(use.call, "set");
+  const float clear = real(use.call, "clear");
   return plain([=, threads = use.threads](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), mask = m.in<uint8_t>(1), dx = m.out<float>()] {
       parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
@@ -148,11 +151,13 @@ Kernel mask_backward(const Use& use) {
 }
 
 Kernel relu(const Use& use) {
-  use.require_f32(0);
-  return plain([count = use.out().elements(), threads = use.threads, wants = use.wants(1)](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), y = m.out<float>(), mask = wants ? m.out<uint8_t>(1) : nullptr] {
+  if (!is_half(use.in(0).dtype)) use.require_f32(0);
+  const int64_t size = element_bytes(use.in(0).dtype);
+  return plain([=, relu = element_loops(use.in(0).dtype).relu, count = use.out().elements(), threads = use.threads,
+                wants = use.wants(1)](const Memory& m) -> Task {
+    return [=, x = m.inputs[0], y = m.outputs[0], mask = wants ? m.out<uint8_t>(1) : nullptr] {
       parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
-        simd::functions().relu(y + begin, mask == nullptr ? nullptr : mask + begin / kBits, x + begin, end - begin);
+        relu(y + begin * size, mask == nullptr ? nullptr : mask + begin / kBits, x + begin * size, end - begin);
       });
     };
   });
@@ -163,7 +168,7 @@ float clamped(float x, float low, float high) { return x < low ? low : x > high 
 
 void register_masked(KernelTable& table) {
   const auto positive = [](float x) { return x > 0; };
-  table.add("relu", {relu, contiguous_only, kMasked, by_elements});
+  table.add("relu", {relu, contiguous_only, kMasked, by_elements, any_dtype});
   masked(table, "leaky_relu", [=](const Call& call) {
     return std::pair([slope = real(call, "slope")](float x) { return x > 0 ? x : x * slope; }, positive);
   });
@@ -177,7 +182,7 @@ void register_masked(KernelTable& table) {
     return std::pair([=](float x) { return clamped(line(x), 0, 1); },
                      [=](float x) { return line(x) > 0 && line(x) < 1; });
   });
-  table.add("mask_backward", {mask_backward, contiguous_only, kBackward, by_elements});
+  table.add("mask_backward", {mask_backward, contiguous_only, kBackward, by_elements, keeps_or_drops});
 }
 
 // ---- smooth ones ----

@@ -1,12 +1,13 @@
 // Pools over up to three spatial dimensions, a plane to a thread. All four kinds are the same loops over windows; where
 // the windows lie is worked out when the kernel is prepared. In blocked tensors a plane has kChannelBlock channels
-// beside each other, in lanes.
+// beside each other, in lanes, or all channels of a sample; these are pooled in f16 and bf16 as they lie.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "plimsoll/kernels/cpu/simd/simd.h"
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
@@ -15,6 +16,7 @@
 namespace plimsoll::kernels {
 namespace {
 
+using simd::Hit;
 using simd::Reach;
 
 struct Axis {
@@ -22,31 +24,71 @@ struct Axis {
   int64_t kernel = 1;  // places in a window: how taps are numbered
   int64_t step = 1;
   std::vector<Reach> windows = {{0, 0, 1, 1}};
+  std::vector<Hit> hits = {};  // of each place of x, one after the other
+  std::vector<int64_t> first_hit = {};
+
+  // Which windows see which places.
+  void find_hits() {
+    std::vector<std::vector<Hit>> of_places(static_cast<size_t>(size));
+    for (size_t i = 0; i < windows.size(); ++i) {
+      for (int64_t k = windows[i].first; k < windows[i].end; ++k) {
+        of_places[static_cast<size_t>(windows[i].start + k * step)].push_back({static_cast<int64_t>(i), k});
+      }
+    }
+    first_hit = {0};
+    for (const std::vector<Hit>& here : of_places) {
+      hits.insert(hits.end(), here.begin(), here.end());
+      first_hit.push_back(static_cast<int64_t>(hits.size()));
+    }
+  }
 };
 
 // The last three dimensions of x; missing ones are 1.
 struct Planes {
   int64_t count = 0;
   int64_t lanes = 1;
+  int64_t groups = 1;  // of lanes, that a plane has beside each other
+  int64_t width = 1;   // elements from one place to the next
   std::array<Axis, 3> axes;
   bool numbers_plane = false;  // taps are numbered by their place in x, not in the window
+  DType dtype = DType::f32;
   int threads = 1;
 
   // With lanes. Points into this one.
   simd::PoolPlane in_lanes() const {
-    simd::PoolPlane plane{{}, numbers_plane};
+    simd::PoolPlane plane{{}, numbers_plane, width, groups, y_size() * lanes};
     for (size_t i = 0; i < axes.size(); ++i) {
       const Axis& axis = axes[i];
-      plane.axes[i] = {axis.size, axis.kernel, axis.step, axis.windows.data(),
-                       static_cast<int64_t>(axis.windows.size())};
+      plane.axes[i] = {axis.size,
+                       axis.kernel,
+                       axis.step,
+                       axis.windows.data(),
+                       static_cast<int64_t>(axis.windows.size()),
+                       axis.hits.data(),
+                       axis.first_hit.data()};
     }
     return plane;
   }
+  const simd::ElementLoops& loops() const { return element_loops(dtype); }
 
   int64_t x_size() const { return axes[0].size * axes[1].size * axes[2].size; }
   int64_t y_size() const {
     return static_cast<int64_t>(axes[0].windows.size() * axes[1].windows.size() * axes[2].windows.size());
   }
+
+  // Where a plane begins among elements that lie as x and y do; of `size` places.
+  int64_t begin(int64_t plane, int64_t size) const {
+    const int64_t planes_beside = width / (groups * lanes);
+    return plane / planes_beside * size * width + plane % planes_beside * groups * lanes;
+  }
+  std::byte* x_at(std::byte* x, int64_t plane) const { return x + begin(plane, x_size()) * element_bytes(dtype); }
+  std::byte* y_at(std::byte* y, int64_t plane) const { return y + begin(plane, y_size()) * element_bytes(dtype); }
+  // Room for a row of x in f32, for each thread; none where that is what x is.
+  int64_t room_bytes() const { return dtype == DType::f32 ? 0 : threads * row_bytes(); }
+  float* room(std::byte* scratch, int part) const { return reinterpret_cast<float*>(scratch + part * row_bytes()); }
+  int64_t row_bytes() const { return align_up(axes[2].size * groups * lanes * 4, kAlignment); }
+  // Among indices, which are in blocks.
+  int64_t index(int64_t plane) const { return plane * groups * y_size() * lanes; }
 };
 
 Axis sliding_axis(const program::Window& window, int axis, int64_t size, int64_t windows, bool count_padding) {
@@ -79,11 +121,15 @@ Axis adaptive_axis(int64_t size, int64_t windows) {
 }
 
 Planes planes_of(const Use& use, const Tensor& x_tensor, const Shape& y, bool adaptive, bool count_padding) {
-  use.require_f32(0);
+  const bool in_lanes = x_tensor.blocked;
+  if (!in_lanes || !is_half(x_tensor.dtype)) use.require_f32(0);
   const Shape& x = x_tensor.shape;
   Planes planes;
-  planes.lanes = x_tensor.blocked ? kChannelBlock : 1;
-  planes.count = x[0] * x[1] / planes.lanes;
+  planes.dtype = x_tensor.dtype;
+  planes.lanes = in_lanes ? kChannelBlock : 1;
+  planes.width = x_tensor.channels_last ? x[1] : planes.lanes;
+  if (x[0] >= use.threads) planes.groups = planes.width / planes.lanes;
+  planes.count = x[0] * x[1] / (planes.groups * planes.lanes);
   planes.numbers_plane = adaptive;
   planes.threads = use.threads;
   const int rank = x.rank() - 2;
@@ -96,6 +142,7 @@ Planes planes_of(const Use& use, const Tensor& x_tensor, const Shape& y, bool ad
       planes.axes[place] = sliding_axis(window, axis, x[axis + 2], y[axis + 2], count_padding);
     }
   }
+  for (Axis& axis : planes.axes) axis.find_hits();
   return planes;
 }
 
@@ -127,11 +174,13 @@ template <class F>
   }
 }
 
+// Calls f(plane, part), in parallel.
 template <class F>
 void for_each_plane(const Planes& p, const F& f) {
-  parallel(p.threads, p.count, kGrain / (p.x_size() * p.lanes + 1) + 1, [&](int, int64_t begin, int64_t end) {
-    for (int64_t plane = begin; plane < end; ++plane) f(plane);
-  });
+  parallel(p.threads, p.count, kGrain / (p.x_size() * p.groups * p.lanes + 1) + 1,
+           [&](int part, int64_t begin, int64_t end) {
+             for (int64_t plane = begin; plane < end; ++plane) f(plane, part);
+           });
 }
 
 // The largest of each window; of equal ones the first, and NaN above all.
@@ -150,21 +199,21 @@ void maximum_plane(const Planes& p, const float* x, float* y, Index* indices) {
   });
 }
 
-const simd::MaxPool<uint8_t>& lanes_of(uint8_t) { return simd::functions().max_pool_u8; }
-const simd::MaxPool<int32_t>& lanes_of(int32_t) { return simd::functions().max_pool_i32; }
+const simd::MaxPool<uint8_t>& max_pool_of(const Planes& planes, uint8_t) { return planes.loops().max_pool_u8; }
+const simd::MaxPool<int32_t>& max_pool_of(const Planes& planes, int32_t) { return planes.loops().max_pool_i32; }
 
 template <class Index>
 Kernel maximum(const Use& use, const Planes& planes) {
   return plain([planes, wants = use.wants(1)](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), y = m.out<float>(), indices = wants ? m.out<Index>(1) : nullptr] {
-      for_each_plane(planes, [&](int64_t plane) {
-        const int64_t at = plane * planes.x_size() * planes.lanes;
-        const int64_t place = plane * planes.y_size() * planes.lanes;
-        Index* index = indices == nullptr ? nullptr : indices + place;
+    return [=, x = m.inputs[0], y = m.outputs[0], indices = wants ? m.out<Index>(1) : nullptr] {
+      for_each_plane(planes, [&](int64_t plane, int) {
+        std::byte* from = planes.x_at(x, plane);
+        std::byte* to = planes.y_at(y, plane);
+        Index* index = indices == nullptr ? nullptr : indices + planes.index(plane);
         if (planes.lanes == 1) {
-          maximum_plane(planes, x + at, y + place, index);
+          maximum_plane(planes, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), index);
         } else {
-          lanes_of(Index{}).forward(planes.in_lanes(), x + at, y + place, index);
+          max_pool_of(planes, Index{}).forward(planes.in_lanes(), from, to, index);
         }
       });
     };
@@ -183,6 +232,7 @@ int64_t place_of_tap(const Planes& p, int64_t number, const Reach& a, const Reac
 
 template <class Index>
 void maximum_backward_plane(const Planes& p, const float* dy, const Index* indices, float* dx) {
+  std::fill(dx, dx + p.x_size(), 0.0F);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
     const bool sees_x = a.first < a.end && b.first < b.end && c.first < c.end;
     if (sees_x) dx[place_of_tap(p, indices[place], a, b, c)] += dy[place];
@@ -191,20 +241,21 @@ void maximum_backward_plane(const Planes& p, const float* dy, const Index* indic
 
 template <class Index>
 Kernel maximum_backward(const Planes& planes) {
-  return plain([planes](const Memory& m) -> Task {
-    return [=, dy = m.in<float>(0), indices = m.in<Index>(1), all_dx = m.out<float>()] {
-      for_each_plane(planes, [&](int64_t plane) {
-        float* dx = all_dx + plane * planes.x_size() * planes.lanes;
-        const int64_t place = plane * planes.y_size() * planes.lanes;
-        std::fill(dx, dx + planes.x_size() * planes.lanes, 0.0F);
-        if (planes.lanes == 1) {
-          maximum_backward_plane(planes, dy + place, indices + place, dx);
-        } else {
-          lanes_of(Index{}).backward(planes.in_lanes(), dy + place, indices + place, dx);
-        }
-      });
-    };
-  });
+  return {planes.room_bytes(), [planes](const Memory& m) -> Task {
+            return [=, dy = m.inputs[0], indices = m.in<Index>(1), dx = m.outputs[0], scratch = m.scratch] {
+              for_each_plane(planes, [&](int64_t plane, int part) {
+                std::byte* from = planes.y_at(dy, plane);
+                std::byte* to = planes.x_at(dx, plane);
+                const Index* index = indices + planes.index(plane);
+                if (planes.lanes == 1) {
+                  maximum_backward_plane(planes, reinterpret_cast<const float*>(from), index,
+                                         reinterpret_cast<float*>(to));
+                } else {
+                  max_pool_of(planes, Index{}).backward(planes.in_lanes(), from, index, to, planes.room(scratch, part));
+                }
+              });
+            };
+          }};
 }
 
 void average_plane(const Planes& p, const float* x, float* y) {
@@ -217,14 +268,14 @@ void average_plane(const Planes& p, const float* x, float* y) {
 
 Kernel average(const Planes& planes) {
   return plain([planes](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), y = m.out<float>()] {
-      for_each_plane(planes, [&](int64_t plane) {
-        const float* from = x + plane * planes.x_size() * planes.lanes;
-        float* to = y + plane * planes.y_size() * planes.lanes;
+    return [=, x = m.inputs[0], y = m.outputs[0]] {
+      for_each_plane(planes, [&](int64_t plane, int) {
+        std::byte* from = planes.x_at(x, plane);
+        std::byte* to = planes.y_at(y, plane);
         if (planes.lanes == 1) {
-          average_plane(planes, from, to);
+          average_plane(planes, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
         } else {
-          simd::functions().average_pool(planes.in_lanes(), from, to);
+          planes.loops().average_pool(planes.in_lanes(), from, to);
         }
       });
     };
@@ -232,6 +283,7 @@ Kernel average(const Planes& planes) {
 }
 
 void average_backward_plane(const Planes& p, const float* dy, float* dx) {
+  std::fill(dx, dx + p.x_size(), 0.0F);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
     const float share = dy[place] / static_cast<float>(a.divisor * b.divisor * c.divisor);
     for_each_tap(p, a, b, c, [&](int64_t at, int64_t) { dx[at] += share; });
@@ -239,21 +291,23 @@ void average_backward_plane(const Planes& p, const float* dy, float* dx) {
 }
 
 Kernel average_backward(const Planes& planes) {
-  return plain([planes](const Memory& m) -> Task {
-    return [=, dy = m.in<float>(0), all_dx = m.out<float>()] {
-      for_each_plane(planes, [&](int64_t plane) {
-        float* dx = all_dx + plane * planes.x_size() * planes.lanes;
-        std::fill(dx, dx + planes.x_size() * planes.lanes, 0.0F);
-        const float* from = dy + plane * planes.y_size() * planes.lanes;
-        if (planes.lanes == 1) {
-          average_backward_plane(planes, from, dx);
-        } else {
-          simd::functions().average_pool_backward(planes.in_lanes(), from, dx);
-        }
-      });
-    };
-  });
+  return {planes.room_bytes(), [planes](const Memory& m) -> Task {
+            return [=, dy = m.inputs[0], dx = m.outputs[0], scratch = m.scratch] {
+              for_each_plane(planes, [&](int64_t plane, int part) {
+                std::byte* from = planes.y_at(dy, plane);
+                std::byte* to = planes.x_at(dx, plane);
+                if (planes.lanes == 1) {
+                  average_backward_plane(planes, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
+                } else {
+                  planes.loops().average_pool_backward(planes.in_lanes(), from, to, planes.room(scratch, part));
+                }
+              });
+            };
+          }};
 }
+
+// In lanes all dtypes are widened where they lie.
+bool is_in_lanes(const Use& use) { return use.in(0).blocked; }
 
 const Blocking kForward{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0, 1}};
 const Blocking kBackward{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}};
@@ -265,13 +319,13 @@ void add_maximum(KernelTable& table, const std::string& op, bool adaptive) {
                    const bool narrow = !adaptive && use.wants(1) && use.out(1).dtype == DType::u8;
                    return narrow ? maximum<uint8_t>(use, planes) : maximum<int32_t>(use, planes);
                  },
-                 contiguous_only, kForward, by_planes});
+                 contiguous_only, kForward, by_planes, is_in_lanes});
   table.add(op + "_backward", {[=](const Use& use) {
                                  const Planes planes = planes_of(use, use.out(), use.in(0).shape, adaptive, false);
                                  return use.in(1).dtype == DType::u8 ? maximum_backward<uint8_t>(planes)
                                                                      : maximum_backward<int32_t>(planes);
                                },
-                               contiguous_only, kBackward, by_planes});
+                               contiguous_only, kBackward, by_planes, is_in_lanes});
 }
 
 void add_average(KernelTable& table, const std::string& op, bool adaptive) {
@@ -279,12 +333,12 @@ void add_average(KernelTable& table, const std::string& op, bool adaptive) {
   table.add(op, {[=](const Use& use) {
                    return average(planes_of(use, use.in(0), use.out().shape, adaptive, counts_padding(use)));
                  },
-                 contiguous_only, kAverage, by_planes});
+                 contiguous_only, kAverage, by_planes, is_in_lanes});
   table.add(op + "_backward",
             {[=](const Use& use) {
                return average_backward(planes_of(use, use.out(), use.in(0).shape, adaptive, counts_padding(use)));
              },
-             contiguous_only, kAverage, by_planes});
+             contiguous_only, kAverage, by_planes, is_in_lanes});
 }
 
 }  // namespace

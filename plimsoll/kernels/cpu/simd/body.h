@@ -28,8 +28,8 @@ template <class Vector, class Element>
 
 // ---- halves ----
 
-[[gnu::always_inline]] inline Words bits(const Floats& x) { return reinterpret_cast<const Words&>(x); }
-[[gnu::always_inline]] inline Floats from_bits(const Words& x) { return reinterpret_cast<const Floats&>(x); }
+[[gnu::always_inline]] inline Words bits(const Floats& x) { return load<Words>(&x); }
+[[gnu::always_inline]] inline Floats from_bits(const Words& x) { return load<Floats>(&x); }
 
 [[gnu::always_inline]] inline Floats from_bf16(const Halves& x) {
   return from_bits(__builtin_convertvector(x, Words) << 16);
@@ -78,6 +78,40 @@ constexpr __mmask16 kAllLanes = 0xFFFF;
 }
 
 #endif
+
+// ---- elements of one dtype ----
+
+struct F32 {
+  using Element = float;
+  using Vector = Floats;
+  [[gnu::always_inline]] static Floats widen(const Floats& x) { return x; }
+  [[gnu::always_inline]] static Floats narrow(const Floats& x) { return x; }
+  [[gnu::always_inline]] static Floats zero_where(const Ints& lanes, const Floats& x) { return lanes ? Floats{} : x; }
+};
+
+template <Floats (*From)(const Halves&), Halves (*To)(const Floats&)>
+struct Half {
+  using Element = uint16_t;
+  using Vector = Halves;
+  [[gnu::always_inline]] static Floats widen(const Halves& x) { return From(x); }
+  [[gnu::always_inline]] static Halves narrow(const Floats& x) { return To(x); }
+  [[gnu::always_inline]] static Halves zero_where(const Ints& lanes, const Halves& x) {
+    return x & ~__builtin_convertvector(lanes, Halves);
+  }
+};
+
+using Bf16 = Half<from_bf16, to_bf16>;
+using F16 = Half<from_f16, to_f16>;
+
+template <class D>
+[[gnu::always_inline]] inline Floats load_wide(const typename D::Element* from) {
+  return D::widen(load<typename D::Vector>(from));
+}
+
+template <class D>
+[[gnu::always_inline]] inline void store_wide(typename D::Element* to, const Floats& x) {
+  store(to, D::narrow(x));
+}
 
 // y = Convert(x), in vectors of From; the last, which may be cut short, through one of their own.
 template <auto Convert, class From, class X, class Y>
@@ -181,27 +215,43 @@ constexpr int64_t kBits = 8;
   return ((Ints{} + static_cast<int32_t>(bits)) & kEach) != 0;
 }
 
-void relu(float* y, uint8_t* mask, const float* x, int64_t count) {
+template <class D>
+void relu(void* y_data, uint8_t* mask, const void* x_data, int64_t count) {
+  using Vector = typename D::Vector;
+  const auto* x = static_cast<const typename D::Element*>(x_data);
+  auto* y = static_cast<typename D::Element*>(y_data);
+  const auto apply = [](const Vector& raw, unsigned& bits) __attribute__((always_inline)) {
+    const Floats v = D::widen(raw);
+    bits = bits_of(v > 0.0F);
+    return D::zero_where(v < 0.0F, raw);
+  };
+  unsigned bits = 0;
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    const auto v = load<Floats>(x + i);
-    if (mask != nullptr) store(mask + i / kBits, static_cast<uint16_t>(bits_of(v > 0.0F)));
-    store(y + i, v < 0.0F ? Floats{} : v);
+    store(y + i, apply(load<Vector>(x + i), bits));
+    if (mask != nullptr) store(mask + i / kBits, static_cast<uint16_t>(bits));
   }
-  for (; i < count; ++i) {
-    if (mask != nullptr && i % kBits == 0) mask[i / kBits] = 0;
-    if (mask != nullptr && x[i] > 0) mask[i / kBits] = static_cast<uint8_t>(mask[i / kBits] | 1U << i % kBits);
-    y[i] = x[i] < 0 ? 0 : x[i];
+  if (i == count) return;
+  Vector last = {};
+  for (int64_t lane = 0; i + lane < count; ++lane) last[lane] = x[i + lane];
+  last = apply(last, bits);
+  for (int64_t lane = 0; i + lane < count; ++lane) y[i + lane] = last[lane];
+  for (int64_t byte = 0; mask != nullptr && i + byte * kBits < count; ++byte) {
+    mask[i / kBits + byte] = static_cast<uint8_t>(bits >> byte * kBits);
   }
 }
 
-void keep(float* dx, const float* dy, const uint8_t* mask, int64_t count) {
+template <class D>
+void keep(void* dx_data, const void* dy_data, const uint8_t* mask, int64_t count) {
+  using Vector = typename D::Vector;
+  const auto* dy = static_cast<const typename D::Element*>(dy_data);
+  auto* dx = static_cast<typename D::Element*>(dx_data);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     const unsigned bits = load<uint16_t>(mask + i / kBits);
-    store(dx + i, lanes_of(bits) ? load<Floats>(dy + i) : Floats{});
+    store(dx + i, D::zero_where(~lanes_of(bits), load<Vector>(dy + i)));
   }
-  for (; i < count; ++i) dx[i] = (mask[i / kBits] >> i % kBits & 1U) != 0 ? dy[i] : 0;
+  for (; i < count; ++i) dx[i] = (mask[i / kBits] >> i % kBits & 1U) != 0 ? dy[i] : typename D::Element{};
 }
 
 // ---- exponentials ----
@@ -348,6 +398,38 @@ template <class F>
   }
 }
 
+// Where a row of dx is summed up in f32: where it is to be, or in a room, from which it is then written.
+[[gnu::always_inline]] inline float* sums_of(float* row, float* /*room*/) { return row; }
+[[gnu::always_inline]] inline float* sums_of(uint16_t* /*row*/, float* room) { return room; }
+
+// Makes dx a row at a time, so that it is written once. Calls f(place of the row, hits along the first two dimensions,
+// sums) for each row of windows that sees it; f adds to the sums what they give.
+template <class D, class F>
+[[gnu::always_inline]] inline void for_each_row_of_x(const PoolPlane& p, typename D::Element* dx, float* room,
+                                                     const F& f) {
+  const auto& [depth, height, width] = p.axes;
+  for (int64_t i = 0; i < depth.size; ++i) {
+    for (int64_t j = 0; j < height.size; ++j) {
+      const int64_t place = (i * height.size + j) * width.size;
+      typename D::Element* row = dx + place * p.width;
+      float* sums = sums_of(row, room);
+      for (int64_t at = 0; at < width.size * p.groups; ++at) store(sums + at * kLanes, Floats{});
+      for (int64_t a = depth.first_hit[i]; a < depth.first_hit[i + 1]; ++a) {
+        for (int64_t b = height.first_hit[j]; b < height.first_hit[j + 1]; ++b) {
+          f(place, depth.hits[a], height.hits[b], sums);
+        }
+      }
+      if (static_cast<void*>(sums) == static_cast<void*>(row)) continue;
+      for (int64_t at = 0; at < width.size; ++at) {
+        for (int64_t group = 0; group < p.groups; ++group) {
+          const auto sum = load<Floats>(sums + (at * p.groups + group) * kLanes);
+          store_wide<D>(row + at * p.width + group * kLanes, sum);
+        }
+      }
+    }
+  }
+}
+
 [[gnu::always_inline]] inline void store_index(int32_t* to, const Ints& index) { store(to, index); }
 [[gnu::always_inline]] inline void store_index(uint8_t* to, const Ints& index) {
   store(to, __builtin_convertvector(index, Bytes));
@@ -357,52 +439,170 @@ template <class F>
   return __builtin_convertvector(load<Bytes>(from), Ints);
 }
 
-template <class Index>
-void max_pool(const PoolPlane& p, const float* x, float* y, Index* indices) {
+// Planes are copied, so that the compiler knows that no store changes them.
+
+template <class D, class Index>
+void max_pool(const PoolPlane& plane, const void* x_data, void* y_data, Index* indices) {
+  const PoolPlane p = plane;
+  const auto* x = static_cast<const typename D::Element*>(x_data);
+  auto* y = static_cast<typename D::Element*>(y_data);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    Floats largest = Floats{} - __builtin_inff();
-    Ints index = Ints{} - 1;
-    for_each_tap(p, a, b, c, [&](int64_t at, int32_t number) {
-      const auto tap = load<Floats>(x + at * kLanes);
-      const Ints is_nan = tap != tap;  // NOLINT(misc-redundant-expression)
-      const Ints takes = (index < 0) | (tap > largest) | is_nan;
-      largest = takes ? tap : largest;
-      index = takes ? Ints{} + number : index;
-    });
-    store(y + place * kLanes, largest);
-    if (indices != nullptr) store_index(indices + place * kLanes, index < 0 ? Ints{} : index);
+    for (int64_t group = 0; group < p.groups; ++group) {
+      Floats largest = Floats{} - __builtin_inff();
+      Ints index = Ints{} - 1;
+      for_each_tap(p, a, b, c, [&](int64_t at, int32_t number) {
+        const Floats tap = load_wide<D>(x + at * p.width + group * kLanes);
+        const Ints is_nan = tap != tap;  // NOLINT(misc-redundant-expression)
+        const Ints takes = (index < 0) | (tap > largest) | is_nan;
+        largest = takes ? tap : largest;
+        index = takes ? Ints{} + number : index;
+      });
+      store_wide<D>(y + place * p.width + group * kLanes, largest);
+      if (indices == nullptr) continue;
+      store_index(indices + group * p.index_group + place * kLanes, index < 0 ? Ints{} : index);
+    }
   });
 }
 
 // Every tap looks whether it was the largest.
-template <class Index>
-void max_pool_backward(const PoolPlane& p, const float* dy, const Index* indices, float* dx) {
+template <class D, class Index>
+void max_pool_backward(const PoolPlane& plane, const void* dy_data, const Index* indices, void* dx_data, float* room) {
+  const PoolPlane p = plane;
+  const auto* dy = static_cast<const typename D::Element*>(dy_data);
+  const PoolAxis& width = p.axes[2];
+  for_each_row_of_x<D>(
+      p, static_cast<typename D::Element*>(dx_data),
+      room, [&](int64_t row, const Hit& a, const Hit& b, float* sums) __attribute__((always_inline)) {
+        const int64_t windows = (a.window * p.axes[1].count + b.window) * width.count;
+        const int64_t taps = (a.tap * p.axes[1].kernel + b.tap) * width.kernel;
+        for (int64_t c = 0; c < width.count; ++c) {
+          const Reach reach = width.windows[c];
+          for (int64_t group = 0; group < p.groups; ++group) {
+            const Floats slopes = load_wide<D>(dy + (windows + c) * p.width + group * kLanes);
+            const Ints largest = load_index(indices + group * p.index_group + (windows + c) * kLanes);
+            for (int64_t k = reach.first; k < reach.end; ++k) {
+              const int64_t at = reach.start + k * width.step;
+              const auto number = static_cast<int32_t>(p.numbers_plane ? row + at : taps + k);
+              float* to = sums + (at * p.groups + group) * kLanes;
+              store(to, load<Floats>(to) + (largest == number ? slopes : Floats{}));
+            }
+          }
+        }
+      });
+}
+
+template <class D>
+void average_pool(const PoolPlane& plane, const void* x_data, void* y_data) {
+  const PoolPlane p = plane;
+  const auto* x = static_cast<const typename D::Element*>(x_data);
+  auto* y = static_cast<typename D::Element*>(y_data);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    const auto slopes = load<Floats>(dy + place * kLanes);
-    const Ints largest = load_index(indices + place * kLanes);
-    for_each_tap(p, a, b, c, [&](int64_t at, int32_t number) {
-      float* to = dx + at * kLanes;
-      store(to, load<Floats>(to) + (largest == number ? slopes : Floats{}));
-    });
+    const auto divisor = static_cast<float>(a.divisor * b.divisor * c.divisor);
+    for (int64_t group = 0; group < p.groups; ++group) {
+      Floats sum = {};
+      for_each_tap(p, a, b, c, [&](int64_t at, int32_t) { sum += load_wide<D>(x + at * p.width + group * kLanes); });
+      store_wide<D>(y + place * p.width + group * kLanes, sum / divisor);
+    }
   });
 }
 
-void average_pool(const PoolPlane& p, const float* x, float* y) {
-  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    Floats sum = {};
-    for_each_tap(p, a, b, c, [&](int64_t at, int32_t) { sum += load<Floats>(x + at * kLanes); });
-    store(y + place * kLanes, sum / static_cast<float>(a.divisor * b.divisor * c.divisor));
+template <class D>
+void average_pool_backward(const PoolPlane& plane, const void* dy_data, void* dx_data, float* room) {
+  const PoolPlane p = plane;
+  const auto* dy = static_cast<const typename D::Element*>(dy_data);
+  const PoolAxis& width = p.axes[2];
+  for_each_row_of_x<D>(
+      p, static_cast<typename D::Element*>(dx_data),
+      room, [&](int64_t, const Hit& a, const Hit& b, float* sums) __attribute__((always_inline)) {
+        const int64_t windows = (a.window * p.axes[1].count + b.window) * width.count;
+        const int64_t divisor = p.axes[0].windows[a.window].divisor * p.axes[1].windows[b.window].divisor;
+        for (int64_t c = 0; c < width.count; ++c) {
+          const Reach reach = width.windows[c];
+          for (int64_t group = 0; group < p.groups; ++group) {
+            const Floats slopes = load_wide<D>(dy + (windows + c) * p.width + group * kLanes);
+            const Floats share = slopes / static_cast<float>(divisor * reach.divisor);
+            for (int64_t k = reach.first; k < reach.end; ++k) {
+              float* to = sums + ((reach.start + k * width.step) * p.groups + group) * kLanes;
+              store(to, load<Floats>(to) + share);
+            }
+          }
+        }
+      });
+}
+
+// ---- rows of channels ----
+
+// Calls f(channel, place) for each vector of channels of each row.
+template <class F>
+[[gnu::always_inline]] inline void for_each_row(int64_t rows, int64_t width, const F& f) {
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t channel = 0; channel < width; channel += kLanes) f(channel, row * width + channel);
+  }
+}
+
+// sums += f(channel, place) over the rows, a few of them at a time.
+template <class F>
+[[gnu::always_inline]] inline void add_rows(float* sums, int64_t rows, int64_t width, const F& f) {
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) {
+    for (int64_t channel = 0; channel < width; channel += kLanes) {
+      const int64_t at = row * width + channel;
+      const Floats early = f(channel, at) + f(channel, at + width);
+      const Floats late = f(channel, at + 2 * width) + f(channel, at + 3 * width);
+      store(sums + channel, load<Floats>(sums + channel) + (early + late));
+    }
+  }
+  for (; row < rows; ++row) {
+    for (int64_t channel = 0; channel < width; channel += kLanes) {
+      store(sums + channel, load<Floats>(sums + channel) + f(channel, row * width + channel));
+    }
+  }
+}
+
+void sum_channels(float* sums, const uint16_t* x, int64_t rows, int64_t width) {
+  add_rows(sums, rows, width, [&](int64_t, int64_t at) { return load_wide<Bf16>(x + at); });
+}
+
+void sum_squares(float* sums, const uint16_t* x, const float* mean, int64_t rows, int64_t width) {
+  add_rows(sums, rows, width, [&](int64_t channel, int64_t at) {
+    const Floats centred = load_wide<Bf16>(x + at) - load<Floats>(mean + channel);
+    return centred * centred;
   });
 }
 
-void average_pool_backward(const PoolPlane& p, const float* dy, float* dx) {
-  for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    const Floats share = load<Floats>(dy + place * kLanes) / static_cast<float>(a.divisor * b.divisor * c.divisor);
-    for_each_tap(p, a, b, c, [&](int64_t at, int32_t) {
-      float* to = dx + at * kLanes;
-      store(to, load<Floats>(to) + share);
-    });
+void sum_slopes(float* sums, float* products, const uint16_t* dy, const uint16_t* x, const float* mean, int64_t rows,
+                int64_t width) {
+  sum_channels(sums, dy, rows, width);
+  add_rows(products, rows, width, [&](int64_t channel, int64_t at) {
+    return load_wide<Bf16>(dy + at) * (load_wide<Bf16>(x + at) - load<Floats>(mean + channel));
   });
+}
+
+void affine(uint16_t* y, const uint16_t* x, const float* mean, const float* scale, const float* shift, int64_t rows,
+            int64_t width) {
+  for_each_row(rows, width, [&](int64_t channel, int64_t at) {
+    const Floats centred = load_wide<Bf16>(x + at) - load<Floats>(mean + channel);
+    store_wide<Bf16>(y + at, centred * load<Floats>(scale + channel) + load<Floats>(shift + channel));
+  });
+}
+
+void gradient(uint16_t* dx, const uint16_t* dy, const uint16_t* x, const float* mean, const float* scale,
+              const float* level, const float* slope, int64_t rows, int64_t width) {
+  for_each_row(rows, width, [&](int64_t channel, int64_t at) {
+    const Floats centred = load_wide<Bf16>(x + at) - load<Floats>(mean + channel);
+    const Floats rest = load_wide<Bf16>(dy + at) - load<Floats>(level + channel);
+    store_wide<Bf16>(dx + at, load<Floats>(scale + channel) * (rest - centred * load<Floats>(slope + channel)));
+  });
+}
+
+template <class D>
+constexpr ElementLoops loops_on() {
+  return {.relu = relu<D>,
+          .keep = keep<D>,
+          .max_pool_u8 = {max_pool<D, uint8_t>, max_pool_backward<D, uint8_t>},
+          .max_pool_i32 = {max_pool<D, int32_t>, max_pool_backward<D, int32_t>},
+          .average_pool = average_pool<D>,
+          .average_pool_backward = average_pool_backward<D>};
 }
 
 }  // namespace
@@ -410,19 +610,17 @@ void average_pool_backward(const PoolPlane& p, const float* dy, float* dx) {
 const Functions kFunctions = {
     .bf16 = {widen<from_bf16>, narrow<to_bf16>, widen_lanes<from_bf16>, narrow_lanes<to_bf16>},
     .f16 = {widen<from_f16>, narrow<to_f16>, widen_lanes<from_f16>, narrow_lanes<to_f16>},
+    .on_f32 = loops_on<F32>(),
+    .on_bf16 = loops_on<Bf16>(),
+    .on_f16 = loops_on<F16>(),
+    .channels = {sum_channels, sum_squares, sum_slopes, affine, gradient},
     .multiply = multiply,
-    .relu = relu,
-    .keep = keep,
     .largest = largest,
     .sum_of_exp = sum_of_exp,
     .exp_in_place = exp_in_place,
     .exp_slope = exp_slope,
     .gelu_tanh = gelu_tanh,
     .gelu_tanh_backward = gelu_tanh_backward,
-    .max_pool_u8 = {max_pool<uint8_t>, max_pool_backward<uint8_t>},
-    .max_pool_i32 = {max_pool<int32_t>, max_pool_backward<int32_t>},
-    .average_pool = average_pool,
-    .average_pool_backward = average_pool_backward,
 };
 
 }  // namespace plimsoll::kernels::simd::PLIMSOLL_SIMD

@@ -31,25 +31,37 @@ struct Reach {
   int64_t divisor;  // what an average counts
 };
 
+// A window that sees a place of x, as its tap of that number.
+struct Hit {
+  int64_t window, tap;
+};
+
 struct PoolAxis {
   int64_t size;    // of x
   int64_t kernel;  // places in a window: how taps are numbered
   int64_t step;
   const Reach* windows;
-  int64_t count;  // of windows
+  int64_t count;             // of windows
+  const Hit* hits;           // of all places of x, one after the other, by windows
+  const int64_t* first_hit;  // of each place, and one more
 };
 
-// Three dimensions, and kLanes channels beside each other at every place.
+// Three dimensions, and kLanes channels beside each other at every place, or several times as many. Indices are in
+// blocks of kLanes channels always.
 struct PoolPlane {
   PoolAxis axes[3];
-  bool numbers_plane;  // taps are numbered by their place in x, not in the window
+  bool numbers_plane;   // taps are numbered by their place in x, not in the window
+  int64_t width;        // elements from one place to the next
+  int64_t groups;       // of kLanes channels
+  int64_t index_group;  // indices from one group to the next
 };
 
-// dx must be zero at first. Of equal elements the first is the largest, and NaN is above all. Indices may be null.
+// Of equal elements the first is the largest, and NaN is above all. Indices may be null. The room of backward ones has
+// place for a row of x in f32, and is not needed for that.
 template <class Index>
 struct MaxPool {
-  void (*forward)(const PoolPlane& plane, const float* x, float* y, Index* indices);
-  void (*backward)(const PoolPlane& plane, const float* dy, const Index* indices, float* dx);
+  void (*forward)(const PoolPlane& plane, const void* x, void* y, Index* indices);
+  void (*backward)(const PoolPlane& plane, const void* dy, const Index* indices, void* dx, float* room);
 };
 
 // f16 or bf16, as the bits that they are, to and from f32. Rounds to nearest, halves to even; NaN and infinities stay.
@@ -61,15 +73,42 @@ struct HalfLines {
   void (*narrow_lanes)(uint16_t* y, int64_t step, const float* x, int64_t count);
 };
 
+// Loops over elements of one dtype, as they lie in memory; sums are in f32.
+struct ElementLoops {
+  // y = x where x is not below zero, and a bit for each x above it; the mask may be null. y may lie where x does.
+  void (*relu)(void* y, uint8_t* mask, const void* x, int64_t count);
+  // dx = dy where the bit is set, else 0.
+  void (*keep)(void* dx, const void* dy, const uint8_t* mask, int64_t count);
+
+  MaxPool<uint8_t> max_pool_u8;
+  MaxPool<int32_t> max_pool_i32;
+  void (*average_pool)(const PoolPlane& plane, const void* x, void* y);
+  void (*average_pool_backward)(const PoolPlane& plane, const void* dy, void* dx, float* room);
+};
+
+// Images in bf16 whose channels lie beside each other: `rows` places of `width` channels, a multiple of kLanes. What is
+// summed over the rows is added to f32, so rows are few in a call; what belongs to a channel is an array of f32.
+struct ChannelLoops {
+  void (*sum)(float* sums, const uint16_t* x, int64_t rows, int64_t width);
+  void (*sum_squares)(float* sums, const uint16_t* x, const float* mean, int64_t rows, int64_t width);
+  // Of dy, and of dy * (x - mean).
+  void (*sum_slopes)(float* sums, float* products, const uint16_t* dy, const uint16_t* x, const float* mean,
+                     int64_t rows, int64_t width);
+  // y = (x - mean) * scale + shift
+  void (*affine)(uint16_t* y, const uint16_t* x, const float* mean, const float* scale, const float* shift,
+                 int64_t rows, int64_t width);
+  // dx = scale * (dy - level - (x - mean) * slope)
+  void (*gradient)(uint16_t* dx, const uint16_t* dy, const uint16_t* x, const float* mean, const float* scale,
+                   const float* level, const float* slope, int64_t rows, int64_t width);
+};
+
 struct Functions {
   HalfLines bf16;
   HalfLines f16;
+  ElementLoops on_f32, on_bf16, on_f16;
+  ChannelLoops channels;
 
   void (*multiply)(const TileProduct& product);
-  // y = x where x is not below zero, and a bit for each x above it; the mask may be null. y may lie where x does.
-  void (*relu)(float* y, uint8_t* mask, const float* x, int64_t count);
-  // dx = dy where the bit is set, else 0.
-  void (*keep)(float* dx, const float* dy, const uint8_t* mask, int64_t count);
 
   // Exponentials to about 2 units in the last place; those below the smallest normal number are 0. NaN stays.
   float (*largest)(const float* x, int64_t count);  // minus infinity when there is none; NaN is passed over
@@ -79,11 +118,6 @@ struct Functions {
   void (*exp_slope)(float* dx, const float* x, int64_t count, float shift, float slope, float share);
   void (*gelu_tanh)(float* y, const float* x, int64_t count);
   void (*gelu_tanh_backward)(float* dx, const float* dy, const float* x, int64_t count);
-
-  MaxPool<uint8_t> max_pool_u8;
-  MaxPool<int32_t> max_pool_i32;
-  void (*average_pool)(const PoolPlane& plane, const float* x, float* y);
-  void (*average_pool_backward)(const PoolPlane& plane, const float* dy, float* dx);
 };
 
 // For this machine.

@@ -31,6 +31,11 @@ const simd::HalfLines& half_lines(DType dtype) {
   return dtype == DType::bf16 ? simd::functions().bf16 : simd::functions().f16;
 }
 
+const simd::ElementLoops& element_loops(DType dtype) {
+  const simd::Functions& functions = simd::functions();
+  return dtype == DType::bf16 ? functions.on_bf16 : dtype == DType::f16 ? functions.on_f16 : functions.on_f32;
+}
+
 void widen(const Tensor& tensor, const std::byte* from, float* to, int threads) {
   const simd::HalfLines& lines = half_lines(tensor.dtype);
   const auto* halves = reinterpret_cast<const uint16_t*>(from);

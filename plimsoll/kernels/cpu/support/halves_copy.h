@@ -7,6 +7,7 @@
 namespace plimsoll::kernels {
 
 const simd::HalfLines& half_lines(DType dtype);
+const simd::ElementLoops& element_loops(DType dtype);  // f32, f16, bf16
 
 // From a tensor that may lie anyhow.
 void widen(const Tensor& tensor, const std::byte* from, float* to, int threads);
