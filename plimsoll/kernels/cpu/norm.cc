@@ -89,14 +89,17 @@ struct RowGradient {
 };
 
 // With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean(g) - n * mean(g * n)). dx may lie where x or dy
-// do, so the sums come first.
-PLIMSOLL_VECTORISED void row_gradient(const RowGradient& r, int64_t width, Statistics s, bool centred) {
+// do, so the sums come first. weight(i) is a number, so that nothing branches.
+template <class Weight>
+[[gnu::always_inline]] inline void row_gradient_with(const RowGradient& row, const Weight& weight, int64_t width,
+                                                     Statistics s, bool centred) {
+  const RowGradient r = row;
   float level = 0;
   float slope = 0;
 #pragma omp simd reduction(+ : level, slope)
   for (int64_t i = 0; i < width; ++i) {
     const float normal = (r.x[i] - s.mean) * s.rstd;
-    const float g = r.weight == nullptr ? r.dy[i] : r.dy[i] * r.weight[i];
+    const float g = r.dy[i] * weight(i);
     r.dweight[i] += r.dy[i] * normal;
     r.dbias[i] += r.dy[i];
     level += g;
@@ -107,8 +110,17 @@ PLIMSOLL_VECTORISED void row_gradient(const RowGradient& r, int64_t width, Stati
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i) {
     const float normal = (r.x[i] - s.mean) * s.rstd;
-    const float g = r.weight == nullptr ? r.dy[i] : r.dy[i] * r.weight[i];
-    r.dx[i] = s.rstd * (g - level - normal * slope);
+    r.dx[i] = s.rstd * (r.dy[i] * weight(i) - level - normal * slope);
+  }
+}
+
+PLIMSOLL_VECTORISED void row_gradient(const RowGradient& r, int64_t width, Statistics s, bool centred) {
+  if (const float* weight = r.weight; weight != nullptr) {
+    row_gradient_with(
+        r, [weight](int64_t i) { return weight[i]; }, width, s, centred);
+  } else {
+    row_gradient_with(
+        r, [](int64_t) { return 1.0F; }, width, s, centred);
   }
 }
 
