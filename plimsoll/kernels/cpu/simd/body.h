@@ -194,6 +194,52 @@ void multiply(const TileProduct& p) {
   last_columns(p, column);
 }
 
+// ---- transposes ----
+
+template <int64_t... kLane>
+struct LaneList {};
+using AllLanes = LaneList<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
+
+// Exchanges the upper right with the lower left square of size D, in all squares of twice that size that the two rows,
+// which are D apart, go through.
+template <int64_t D, int64_t... kLane>
+[[gnu::always_inline]] inline void exchange(Floats& upper, Floats& lower, LaneList<kLane...> /*lanes*/) {
+  const Floats first = __builtin_shufflevector(upper, lower, ((kLane & D) == 0 ? kLane : kLanes + kLane - D)...);
+  lower = __builtin_shufflevector(upper, lower, ((kLane & D) == 0 ? kLane + D : kLanes + kLane)...);
+  upper = first;
+}
+
+template <int64_t D>
+[[gnu::always_inline]] inline void exchange_squares(Floats* rows) {
+  for (int64_t row = 0; row < kLanes; ++row) {
+    if ((row & D) == 0) exchange<D>(rows[row], rows[row + D], AllLanes{});
+  }
+}
+
+[[gnu::always_inline]] inline void transpose_square(const float* from, int64_t from_row, float* to, int64_t to_row) {
+  Floats rows[kLanes];
+  for (int64_t row = 0; row < kLanes; ++row) rows[row] = load<Floats>(from + row * from_row);
+  exchange_squares<8>(rows);
+  exchange_squares<4>(rows);
+  exchange_squares<2>(rows);
+  exchange_squares<1>(rows);
+  for (int64_t row = 0; row < kLanes; ++row) store(to + row * to_row, rows[row]);
+}
+
+void transpose(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns) {
+  const int64_t whole_rows = rows / kLanes * kLanes;
+  const int64_t whole_columns = columns / kLanes * kLanes;
+  for (int64_t row = 0; row < whole_rows; row += kLanes) {
+    for (int64_t column = 0; column < whole_columns; column += kLanes) {
+      transpose_square(from + row * from_row + column, from_row, to + column * to_row + row, to_row);
+    }
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t first = row < whole_rows ? whole_columns : 0;
+    for (int64_t column = first; column < columns; ++column) to[column * to_row + row] = from[row * from_row + column];
+  }
+}
+
 // ---- bits ----
 
 constexpr int64_t kBits = 8;
@@ -615,6 +661,7 @@ const Functions kFunctions = {
     .on_f16 = loops_on<F16>(),
     .channels = {sum_channels, sum_squares, sum_slopes, affine, gradient},
     .multiply = multiply,
+    .transpose = transpose,
     .largest = largest,
     .sum_of_exp = sum_of_exp,
     .exp_in_place = exp_in_place,

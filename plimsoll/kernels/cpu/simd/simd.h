@@ -109,6 +109,8 @@ struct Functions {
   ChannelLoops channels;
 
   void (*multiply)(const TileProduct& product);
+  // [rows, columns] to [columns, rows].
+  void (*transpose)(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns);
 
   // Exponentials to about 2 units in the last place; those below the smallest normal number are 0. NaN stays.
   float (*largest)(const float* x, int64_t count);  // minus infinity when there is none; NaN is passed over

@@ -9,6 +9,9 @@ using simd::TileProduct;
 inline void multiply(const TileProduct& product) { simd::functions().multiply(product); }
 
 // [rows, columns] to [columns, rows].
-void transpose_tile(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns);
+inline void transpose_tile(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows,
+                           int64_t columns) {
+  simd::functions().transpose(from, from_row, to, to_row, rows, columns);
+}
 
 }  // namespace plimsoll::kernels
