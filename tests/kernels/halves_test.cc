@@ -14,6 +14,7 @@
 #include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
+#include "tests/memory/sanitized.h"
 
 namespace plimsoll {
 namespace {
@@ -49,6 +50,7 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
 
 void expect_as_in_f32(const std::string& text, double least_tolerance = 0) {
   for (const auto& [dtype, tolerance] : {std::pair("bf16", 0.016), std::pair("f16", 0.002)}) {
+    if (kSanitized && dtype == std::string("f16")) continue;  // the same code but for the rounding
     const Program half = in_precision(text, dtype);
     program::Arrays<double> values = random_values(half, {});
     const auto found = outputs_of(half, values, {.threads = 2});
