@@ -43,7 +43,7 @@ tests() {
 
 check_format() { git ls-files -co --exclude-standard '*.h' '*.cc' | xargs clang-format --dry-run --Werror; }
 run_fuzz() {
-  ls fuzz/*.cc | xargs -n1 basename | sed 's/\.cc$//' | xargs -P "$(nproc)" -I{} scripts/fuzz_one.sh {} "${FUZZ_SECONDS:-20}"
+  ls fuzz/*.cc | xargs -n1 basename | sed 's/\.cc$//' | xargs -P "$(nproc)" -I{} scripts/fuzz_one.sh {} "${FUZZ_SECONDS:-12}"
 }
 
 mkdir -p build
