@@ -125,26 +125,6 @@ int64_t place_fixed(const Instance& instance, Placement& placement, Put put) {
   return peak;
 }
 
-// Each buffer in turn on top of all that it overlaps: no holes are filled, but it takes logarithmic time, and buffers
-// that nest like calls (forward and backward) come out perfect when the longest-lived go first.
-Placement stack_up(const Instance& instance, std::span<const int32_t> order) {
-  Placement placement{std::vector<int64_t>(instance.count()), 0};
-  Skyline skyline(instance.sections());
-  const auto put = [&](int32_t i, int64_t offset) {
-    for (const Span& span : instance.spans_of(i)) skyline.raise(span, offset + instance.sizes[i]);
-  };
-  placement.peak = place_fixed(instance, placement, put);
-  for (const int32_t i : order) {
-    if (instance.fixed_offset(i) >= 0) continue;
-    int64_t offset = 0;
-    for (const Span& span : instance.spans_of(i)) offset = std::max(offset, skyline.highest(span));
-    placement.offsets[i] = align_up(offset, instance.alignment(i));
-    put(i, placement.offsets[i]);
-    placement.peak = std::max(placement.peak, placement.offsets[i] + instance.sizes[i]);
-  }
-  return placement;
-}
-
 // The holes of an arena that grows at its top, by size and by offset.
 class FreeList {
  public:
@@ -284,6 +264,24 @@ void promote_the_highest(const Instance& instance, Contest& contest) {
 
 }  // namespace
 
+Placement stack_up(const Instance& instance, std::span<const int32_t> order) {
+  Placement placement{std::vector<int64_t>(instance.count()), 0};
+  Skyline skyline(instance.sections());
+  const auto put = [&](int32_t i, int64_t offset) {
+    for (const Span& span : instance.spans_of(i)) skyline.raise(span, offset + instance.sizes[i]);
+  };
+  placement.peak = place_fixed(instance, placement, put);
+  for (const int32_t i : order) {
+    if (instance.fixed_offset(i) >= 0) continue;
+    int64_t offset = 0;
+    for (const Span& span : instance.spans_of(i)) offset = std::max(offset, skyline.highest(span));
+    placement.offsets[i] = align_up(offset, instance.alignment(i));
+    put(i, placement.offsets[i]);
+    placement.peak = std::max(placement.peak, placement.offsets[i] + instance.sizes[i]);
+  }
+  return placement;
+}
+
 Placement first_fit(const Instance& instance, std::span<const int32_t> order, int64_t limit,
                     std::chrono::steady_clock::time_point deadline) {
   constexpr size_t kBetweenLooks = 1024;  // at the clock
@@ -303,6 +301,7 @@ Placement first_fit(const Instance& instance, std::span<const int32_t> order, in
   return placement;
 }
 
+// Buffers that nest like calls (forward and backward) come out perfect when the longest-lived go first.
 Placement pack_at_once(const Instance& instance) {
   return stack_up(instance, falling(instance, [&](int32_t i) { return width(instance, i); }));
 }

@@ -20,6 +20,10 @@ struct Placement {
 // offsets are kept; they must not collide.
 Placement pack_at_once(const Instance& instance);
 
+// Each buffer in turn on top of all that it overlaps: no holes are filled, but it takes logarithmic time. In the order
+// of the offsets of a packing nothing ends up higher than it was there. Fixed offsets are kept, as above.
+Placement stack_up(const Instance& instance, std::span<const int32_t> order);
+
 // The best of `start` and several orders; stops at the first whose peak is at most `target`, and at the deadline.
 Placement pack_greedily(const Instance& instance, int64_t target, Placement start,
                         std::chrono::steady_clock::time_point deadline);

@@ -12,6 +12,9 @@
 
 namespace plimsoll::pack {
 
+// Buffers. The tables of the complete search grow with the square of their number.
+inline constexpr int32_t kMostForSearch = 5000;
+
 // What is known of an instance: a packing, and a peak below which there is none.
 struct Bracket {
   Placement best;

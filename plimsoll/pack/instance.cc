@@ -36,14 +36,6 @@ void check_fixed_offset(const Buffer& buffer, size_t index) {
   }
 }
 
-void check(const Buffer& buffer, size_t index) {
-  if (buffer.bytes < 1) reject(index, "the size", buffer.bytes, "at least 1 byte");
-  if (buffer.end <= buffer.first) reject(index, "the end", buffer.end, fmt::format("later than {}", buffer.first));
-  if (buffer.alignment < 1) reject(index, "the alignment", buffer.alignment, "at least 1");
-  check_fixed_offset(buffer, index);
-  check_gaps(buffer, index);
-}
-
 // Everything placed end to end with the worst padding stays below 2^62, so sums of offsets cannot overflow.
 void check_total(std::span<const Buffer> buffers) {
   constexpr int64_t kMost = int64_t{1} << 62;
@@ -192,21 +184,28 @@ class PartBuilder {
 
 }  // namespace
 
-Instance make_instance(std::span<const Buffer> buffers) {
-  for (size_t i = 0; i < buffers.size(); ++i) check(buffers[i], i);
+void check_buffer(const Buffer& buffer, size_t index) {
+  if (buffer.bytes < 1) reject(index, "the size", buffer.bytes, "at least 1 byte");
+  if (buffer.end <= buffer.first) reject(index, "the end", buffer.end, fmt::format("later than {}", buffer.first));
+  if (buffer.alignment < 1) reject(index, "the alignment", buffer.alignment, "at least 1");
+  check_fixed_offset(buffer, index);
+  check_gaps(buffer, index);
+}
+
+void check_buffers(std::span<const Buffer> buffers) {
+  for (size_t i = 0; i < buffers.size(); ++i) check_buffer(buffers[i], i);
   check_total(buffers);
+}
+
+Instance make_instance(std::span<const Buffer> buffers) {
+  check_buffers(buffers);
   Instance instance;
   set_sizes(instance, buffers);
   PieceList pieces(buffers.size());
   const bool gaps = std::any_of(buffers.begin(), buffers.end(), [](const Buffer& b) { return !b.gaps.empty(); });
   for (const Buffer& buffer : buffers) {
     if (gaps) instance.span_begin.push_back(pieces.size());
-    int64_t from = buffer.first;
-    for (const Gap& gap : buffer.gaps) {
-      pieces.add(from, gap.first);
-      from = gap.end;
-    }
-    pieces.add(from, buffer.end);
+    for_each_piece(buffer, [&](int64_t first, int64_t end) { pieces.add(first, end); });
   }
   if (gaps) instance.span_begin.push_back(pieces.size());
   finish(instance, pieces);

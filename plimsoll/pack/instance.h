@@ -39,6 +39,21 @@ struct Instance {
   Span hull(int32_t i) const { return {spans_of(i).front().first, spans_of(i).back().end}; }
 };
 
+// ArgumentError that names the index when a buffer makes no sense / also when sizes add up too high.
+void check_buffer(const Buffer& buffer, size_t index);
+void check_buffers(std::span<const Buffer> buffers);
+
+// The runs of time in which a buffer is alive, in order: `visit(first, end)`.
+template <typename Visit>
+void for_each_piece(const Buffer& buffer, Visit visit) {
+  int64_t from = buffer.first;
+  for (const Gap& gap : buffer.gaps) {
+    if (from < gap.first) visit(from, gap.first);
+    from = gap.end;
+  }
+  if (from < buffer.end) visit(from, buffer.end);
+}
+
 // ArgumentError when a buffer makes no sense.
 Instance make_instance(std::span<const Buffer> buffers);
 

@@ -18,9 +18,6 @@
 namespace plimsoll::pack {
 namespace {
 
-// The tables of the complete search grow with the square of the buffers.
-constexpr int32_t kMostForSearch = 5000;
-
 void check_options(std::span<const Buffer> buffers, const Options& options) {
   for (const Packing& hint : options.hints) {
     if (hint.offsets.size() == buffers.size()) continue;
@@ -113,13 +110,9 @@ class Packer {
       bracket_.best = pack_at_once(instance_);
       return infeasible(too_small(buffers_, *options_.capacity, bound_));
     }
-    std::span<const Packing> hints = options_.hints;
-    if (!hints.empty() && !hints.front().recipes.empty()) {  // where that took a search, one pass will hardly do
-      follow(hints.front());
-      hints = hints.subspan(1);
-    }
+    begin();
     if (too_high()) keep_better(pack_at_once(instance_), {});
-    if (too_high() && !options_.hints.empty()) follow(hints, searchable);
+    if (too_high() && searchable && !options_.hints.empty()) follow_all();
     if (too_high() && searchable) search();
     if (too_high() && !searchable)
       bracket_.best = pack_greedily(instance_, enough(), std::move(bracket_.best), deadline_);
@@ -133,6 +126,17 @@ class Packer {
   bool too_high() const { return bracket_.best.peak > enough(); }
   Limits limits() const { return {.nodes = options_.node_limit - bracket_.nodes, .deadline = deadline_}; }
 
+  // The first hint goes before all else. Where that took a search, a pass without holes will hardly do.
+  void begin() {
+    if (options_.hints.empty()) return;
+    const Packing& first = options_.hints.front();
+    if (first.recipes.empty()) {
+      keep_better(restack(instance_, in_units(first.offsets)), {});
+    } else {
+      follow(first);
+    }
+  }
+
   // First fit in the order of a hint.
   void follow(const Packing& hint) {
     const std::vector<int64_t> offsets = in_units(hint.offsets);
@@ -142,13 +146,13 @@ class Packer {
   }
 
   // If none can be followed, what collides in the first of all is packed anew.
-  void follow(std::span<const Packing> hints, bool searching) {
-    for (const Packing& hint : hints) {
+  void follow_all() {
+    const Packing& first = options_.hints.front();
+    for (const Packing& hint : options_.hints.subspan(first.recipes.empty() ? 0 : 1)) {
       follow(hint);
       if (!too_high()) return;
     }
-    if (!searching || followed_) return;
-    const Packing& first = options_.hints.front();
+    if (followed_) return;
     const std::vector<int64_t> offsets = in_units(first.offsets);
     keep_better(repair_windows(instance_, offsets, wanted(offsets), options_.inference, limits()), first.recipes);
   }

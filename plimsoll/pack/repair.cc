@@ -7,6 +7,14 @@
 namespace plimsoll::pack {
 namespace {
 
+// The indices by rising key.
+std::vector<int32_t> rising(const std::vector<int64_t>& keys) {
+  std::vector<int32_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+  return order;
+}
+
 // The arena seen from the bottom or from the top.
 class View {
  public:
@@ -35,10 +43,7 @@ class View {
     for (int32_t i = 0; i < instance_.count(); ++i) {
       if (hint[i] >= 0) keys[i] = turned(i, hint[i]);
     }
-    std::vector<int32_t> order(hint.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
-    return order;
+    return rising(keys);
   }
 
   int64_t turned(int32_t i, int64_t offset) const {
@@ -56,6 +61,12 @@ Placement refill(const Instance& instance, std::span<const int64_t> hint, int64_
   Placement placement = View(instance, capacity, false).refill(hint, limits);
   if (!placement.offsets.empty() || !instance.alignments.empty()) return placement;  // from the top they are others
   return View(instance, capacity, true).refill(hint, limits);
+}
+
+Placement restack(const Instance& instance, std::span<const int64_t> hint) {
+  std::vector<int64_t> keys(hint.begin(), hint.end());
+  std::replace(keys.begin(), keys.end(), int64_t{-1}, INT64_MAX);
+  return stack_up(instance, rising(keys));
 }
 
 }  // namespace plimsoll::pack

@@ -15,4 +15,8 @@ namespace plimsoll::pack {
 // `capacity`; that proves nothing.
 Placement refill(const Instance& instance, std::span<const int64_t> hint, int64_t capacity, const Limits& limits);
 
+// The same in one cheaper pass, for where first fit takes long: each buffer on top of those that lay lower and live
+// when it does, whatever that gives. What lies in its way is pushed up; holes stay.
+Placement restack(const Instance& instance, std::span<const int64_t> hint);
+
 }  // namespace plimsoll::pack

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/pack/oracle.h"
 #include "tests/pack/instances.h"
@@ -145,6 +147,16 @@ TEST(Pack, StartsFromAHint) {
   ASSERT_TRUE(after) << after.why();
   EXPECT_EQ(find_fault(buffers, after->offsets, 1024), std::nullopt);
   EXPECT_EQ(after->nodes, 0);
+}
+
+TEST(Pack, NeverEndsHigherThanAGoodHintOfManyBuffers) {
+  std::mt19937_64 random(13);
+  Buffers buffers = planted_in_place(random, 6000, 3000, 1024);
+  Packing hint;
+  for (Buffer& buffer : buffers) hint.offsets.push_back(*std::exchange(buffer.fixed_offset, {}));
+  const Result after = pack(buffers, {.hints = {&hint, 1}});
+  EXPECT_EQ(after->peak_bytes, 1024);
+  EXPECT_EQ(find_fault(buffers, after->offsets, 1024), std::nullopt);
 }
 
 // Two buffers at the start change places with the gap that one of them leaves; the rest of the hint stays good.
