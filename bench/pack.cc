@@ -242,18 +242,19 @@ struct Again {
   int unsolved = 0;  // from nothing too: such a change may have made the instance infeasible
   std::string verdict = "right";
 
-  void add(const std::vector<Buffer>& buffers, int64_t capacity, const Timed& fresh, std::span<const Packing> hints) {
+  Result add(const std::vector<Buffer>& buffers, int64_t capacity, const Timed& fresh, std::span<const Packing> hints) {
     const Timed again =
         measure(buffers, {.capacity = capacity, .time_limit_s = 60, .node_limit = kMostNodes, .hints = hints}, 2);
     if (!fresh.result && !again.result) {
       ++unsolved;
-      return;
+      return again.result;
     }
     fresh_seconds += fresh.cpu_seconds;
     hinted_seconds += again.cpu_seconds;
     gains.push_back(fresh.cpu_seconds / again.cpu_seconds);
     if (!again.result) verdict = "NOT SOLVED";
     if (const auto says = oracle_says(buffers, *again.result); says != "right") verdict = says;
+    return again.result;
   }
 
   std::string text() {
@@ -272,6 +273,23 @@ Timed from_nothing(const std::vector<Buffer>& buffers, int64_t capacity) {
 }
 
 constexpr int kOthers = 15;
+constexpr size_t kMostKept = 8;
+
+// The first hint, and the latest packings that took a search: what a program that packs again and again has anyway.
+class Kept {
+ public:
+  explicit Kept(const Packing& first) : packings_{first} {}
+
+  std::span<const Packing> packings() const { return packings_; }
+  void note(const Result& result) {
+    if (!result || result->nodes == 0) return;
+    if (packings_.size() == kMostKept) packings_.erase(packings_.begin() + 1);
+    packings_.push_back(*result);
+  }
+
+ private:
+  std::vector<Packing> packings_;
+};
 
 // Packing again was tried on the changes up to 1040 while it was built; those from 5000 on were never looked at.
 void pack_again() {
@@ -279,22 +297,24 @@ void pack_again() {
   constexpr int kChanges = 100;
   fmt::print(
       "packing again after 1 % of the buffers changed, at {} bytes, {} changes of each, processor time: with one "
-      "earlier "
-      "packing | with {} others that took so long\n",
-      kCapacity, kChanges, kOthers);
+      "earlier packing | with it and up to {} that were found on the way | with it and {} others that took so long\n",
+      kCapacity, kChanges, kMostKept - 1, kOthers);
   for (char name = 'A'; name <= 'K'; ++name) {
     const std::vector<Buffer> buffers = read_csv(public_instance(name)).buffers;
     const Hints hints = make_hints(buffers, kCapacity, kOthers);
     Again with_one;
+    Again with_kept;
     Again with_all;
+    Kept kept(hints.packings.front());
     for (int change = kFirst; change < kFirst + kChanges; ++change) {
       const std::vector<Buffer> next = changed(buffers, static_cast<uint64_t>(name + 256 * change), kCapacity);
       const Timed fresh = from_nothing(next, kCapacity);
       with_one.add(next, kCapacity, fresh, std::span(hints.packings).first(1));
+      kept.note(with_kept.add(next, kCapacity, fresh, kept.packings()));
       with_all.add(next, kCapacity, fresh, hints.packings);
     }
-    fmt::print("{:<2} {} | {:.3f} s + {:.3f} s: {}\n", name, with_one.text(), hints.first_seconds, hints.others_seconds,
-               with_all.text());
+    fmt::print("{:<2} {} | {} | {:.3f} s + {:.3f} s: {}\n", name, with_one.text(), with_kept.text(),
+               hints.first_seconds, hints.others_seconds, with_all.text());
   }
   fmt::print("\n");
 }

@@ -7,7 +7,7 @@
 //   repacker.offset(now.added.front());
 //
 // Buffers have ids: at first their indices, later the ones that `change` gives out, which may be those of buffers that
-// were removed. Takes about 160 bytes a buffer. Not thread-safe.
+// were removed. Takes about 150 bytes a buffer. Not thread-safe.
 #pragma once
 
 #include <cstdint>
