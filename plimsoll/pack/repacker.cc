@@ -26,7 +26,7 @@ std::vector<Buffer> checked(std::vector<Buffer> buffers, const Packing& packing)
   return buffers;
 }
 
-RepackOptions checked(RepackOptions options) {
+const RepackOptions& checked(const RepackOptions& options) {
   if (!(options.tolerance >= 0)) {
     throw ArgumentError(fmt::format("the tolerance is {}, expected at least 0", options.tolerance));
   }
@@ -92,9 +92,9 @@ struct Repacker::Everything {
   std::vector<Buffer> buffers;
 };
 
-Repacker::Repacker(std::vector<Buffer> buffers, const Packing& packing, RepackOptions options)
+Repacker::Repacker(std::vector<Buffer> buffers, const Packing& packing, const RepackOptions& options)
     : arrangement_(checked(std::move(buffers), packing), packing.offsets),
-      options_(checked(std::move(options))),
+      options_(checked(options)),
       loads_(arrangement_.buffers()) {
   for (int32_t id = 0; id < arrangement_.size(); ++id) {
     total_ += padded(buffer(id));

@@ -56,7 +56,7 @@ struct Repacked {
 class Repacker {
  public:
   // ArgumentError when the packing is not one of these buffers.
-  Repacker(std::vector<Buffer> buffers, const Packing& packing, RepackOptions options = {});
+  Repacker(std::vector<Buffer> buffers, const Packing& packing, const RepackOptions& options = {});
 
   // ArgumentError when an id is not there or named twice, or when a buffer makes no sense; nothing has changed then.
   Repacked change(const Change& change);
