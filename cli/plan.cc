@@ -52,13 +52,27 @@ plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
   return options;
 }
 
+// All samples of a batch in one step: as it is written, in another order, or with some ops in slices.
+std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const plan::PlanOptions& options,
+                                                     int64_t batch) {
+  const ModelForms model(verb.step, verb.form(), {{"batch", batch}});
+  plan::StepForms forms = model.least_forms();
+  forms.part = {};
+  const auto made = plan::plan_step(forms, options);
+  const auto* step = std::get_if<plan::StepPlan>(&made);
+  if (step == nullptr) return std::nullopt;
+  return plan::PlannedBatch{batch, step->arena_bytes, step->predicted_s,
+                            step->form.slices > 1 ? plan::slices_text(step->form) : ""};
+}
+
 std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_bytes) {
   const KnownCosts known;
   const auto costs = [&](const Lowered& lowered) { return known.of(lowered).seconds; };
   plan::PlanOptions options = plan_options(verb, budget_bytes);
   options.work_limit /= 10;  // for each of some twenty sizes
+  options.find_smallest = false;
   const int64_t most = most_samples(verb.step.model);
-  auto whole = plan::find_largest_batch(step_of_batch(verb.step, verb.form()), costs, options, most);
+  auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, options, batch); }, most);
   if (!whole) return std::nullopt;
   Batches found{std::move(*whole), std::nullopt};
   const ModelForms model(verb.step, verb.form());

@@ -126,7 +126,10 @@ inline void print_refusal(const plan::Setting& setting, const plan::Refusal& ref
 }
 
 inline nlohmann::ordered_json batch_json(const plan::PlannedBatch& batch) {
-  return {{"batch", batch.batch}, {"arena_bytes", batch.arena_bytes}, {"predicted_s", batch.predicted_s}};
+  nlohmann::ordered_json json = {
+      {"batch", batch.batch}, {"arena_bytes", batch.arena_bytes}, {"predicted_s", batch.predicted_s}};
+  if (!batch.form.empty()) json["form"] = batch.form;
+  return json;
 }
 
 inline nlohmann::ordered_json alternatives_json(const std::vector<Alternative>& ways) {
@@ -169,8 +172,9 @@ struct Batches {
 
 inline void print_batches(std::string_view model, int64_t budget_bytes, const Batches& found) {
   const auto line = [](std::string_view what, const plan::PlannedBatch& batch) {
-    fmt::print("  {:<13} {:>7}  {:>11}  {} a step, {} a sample\n", what, batch.batch, format_bytes(batch.arena_bytes),
-               seconds_text(batch.predicted_s), seconds_text(batch.seconds_per_sample()));
+    fmt::print("  {:<13} {:>7}  {:>11}  {} a step, {} a sample{}{}\n", what, batch.batch,
+               format_bytes(batch.arena_bytes), seconds_text(batch.predicted_s),
+               seconds_text(batch.seconds_per_sample()), batch.form.empty() ? "" : ", ", batch.form);
   };
   fmt::print("{} in {}\n", model, format_bytes(budget_bytes));
   line("largest batch", found.whole.largest);

@@ -21,10 +21,14 @@ std::optional<PlannedBatch> plan_batch(const StepOfBatch& step_of, const CostsOf
 
 std::optional<LargestBatch> find_largest_batch(const StepOfBatch& step_of, const CostsOf& costs_of,
                                                const PlanOptions& options, int64_t most) {
+  return find_largest_batch([&](int64_t batch) { return plan_batch(step_of, costs_of, options, batch); }, most);
+}
+
+std::optional<LargestBatch> find_largest_batch(const PlanOfBatch& plan_of, int64_t most) {
   LargestBatch found;
   const auto fits = [&](int64_t batch) {
-    const std::optional<PlannedBatch> planned = plan_batch(step_of, costs_of, options, batch);
-    if (planned) found.looked_at.push_back(*planned);
+    std::optional<PlannedBatch> planned = plan_of(batch);
+    if (planned) found.looked_at.push_back(std::move(*planned));
     return planned.has_value();
   };
   int64_t low = 0;  // fits

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "plimsoll/plan/plan.h"
 
@@ -18,6 +19,7 @@ struct PlannedBatch {
   int64_t batch = 0;
   int64_t arena_bytes = 0;
   double predicted_s = 0;
+  std::string form = {};  // of the step, in words; empty: as it is written
 
   double seconds_per_sample() const { return predicted_s / static_cast<double>(batch); }
 };
@@ -28,7 +30,13 @@ struct LargestBatch {
   std::vector<PlannedBatch> looked_at;  // that fit, by size
 };
 
+// How a batch of so many samples fits; nothing when it does not.
+using PlanOfBatch = std::function<std::optional<PlannedBatch>(int64_t batch)>;
+
 // Larger batches are taken to need more memory. Nothing when not even one sample fits.
+std::optional<LargestBatch> find_largest_batch(const PlanOfBatch& plan_of, int64_t most);
+
+// The same for a step as it is written.
 std::optional<LargestBatch> find_largest_batch(const StepOfBatch& step_of, const CostsOf& costs_of,
                                                const PlanOptions& options, int64_t most);
 

@@ -10,8 +10,9 @@ namespace {
 using program::StepForm;
 
 constexpr int64_t kFewest = 4;  // slices, where ops to slice are chosen
-constexpr int64_t kMost = 16;   // or the next divisor of the batch
-constexpr int kFurther = 3;     // places that are looked at beyond one that does not help
+constexpr int64_t kMost = 16;   // or the next divisor of the batch, up to
+constexpr int64_t kMostAtAll = 64;
+constexpr int kFurther = 3;  // places that are looked at beyond one that does not help
 
 int64_t divisor_from(int64_t of, int64_t least) {
   while (of % least != 0) ++least;
@@ -31,6 +32,7 @@ class Chooser {
   std::optional<StepForm> run() const {
     if (choice_.batch < 2 || choice_.places.empty()) return std::nullopt;
     const int64_t slices = divisor_from(choice_.batch, std::min(kFewest, choice_.batch));
+    if (slices > kMostAtAll) return std::nullopt;
     Tried best{{.slices = slices, .late = true}, choice_.whole_bytes};
     while (best.bytes > roomy_bytes_) {
       const std::optional<Tried> further = further_than(best);
@@ -68,6 +70,7 @@ class Chooser {
     while (best.bytes > roomy_bytes_ && best.form.slices < std::min(kMost, choice_.batch)) {
       StepForm form = best.form;
       form.slices = divisor_from(choice_.batch, form.slices + 1);
+      if (form.slices > kMostAtAll) break;
       const Tried next = tried(form);
       if (next.bytes >= best.bytes) break;
       best = next;

@@ -25,6 +25,19 @@ class CliPlan : public testing::Test {
   std::filesystem::path folder_ = std::filesystem::temp_directory_path() / fmt::format("plimsoll-plan-{}", getpid());
 };
 
+TEST_F(CliPlan, FindsTheLargestBatchInSlicesToo) {
+  const std::string model = "plan gpt2-nano --seq 64 --optimizer sgd --budget 60MiB ";
+  const Outcome found = plimsoll(model + "--max-batch --json");
+  ASSERT_EQ(found.status, 0) << found.output;
+  const auto json = nlohmann::json::parse(found.output);
+  EXPECT_NE(json["largest"]["form"].get<std::string>().find("slices"), std::string::npos) << found.output;
+  EXPECT_GT(json["largest"]["batch"], json["part"]["largest"]["batch"]);
+  const Outcome made = plimsoll(fmt::format("{}--batch {}", model, json["largest"]["batch"].get<int64_t>()));
+  EXPECT_EQ(made.status, 0) << made.output;
+  // A batch that only slices of one sample divide, which are too many.
+  EXPECT_EQ(plimsoll("plan mlp --batch 8191 --optimizer sgd --budget 32MiB").status, 0);
+}
+
 TEST_F(CliPlan, WritesAPlanThatHolds) {
   const std::string file = path("plan.json");
   const Outcome made =
