@@ -182,8 +182,8 @@ void FilePages::map(std::byte* at, std::span<const PageId> pages) try {
 // Where the system has no room for one more mapping the old one stays: nobody looks there, and the next map replaces
 // it.
 void FilePages::unmap(std::byte* at, int64_t page_count) {
-  mmap(at, static_cast<size_t>(page_count * page_bytes_), PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  static_cast<void>(mmap(at, static_cast<size_t>(page_count * page_bytes_), PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
 }
 
 int64_t host_page_bytes(int64_t budget_bytes) {
