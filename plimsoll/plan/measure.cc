@@ -171,7 +171,7 @@ CopySeconds seconds_to_copy(const std::string& folder) {
   for (int64_t i = 0; i < kCopies; ++i) last = file.write(memory.data(), kCopyBytes, room + i * kCopyBytes);
   for (int64_t i = 0; i < kCopies; ++i) last = file.read(memory.data(), kCopyBytes, room + i * kCopyBytes);
   file.wait(last);
-  constexpr auto kCopied = static_cast<double>(2 * kCopies * kCopyBytes / kMiB);
+  constexpr double kCopied = static_cast<double>(2 * kCopies * kCopyBytes) / static_cast<double>(kMiB);
   return {seconds_since(start) / kCopied, (seconds_of_all_threads() - processor) / kCopied};
 }
 

@@ -22,7 +22,7 @@ using Writer = void (*)(const Wide* wide, std::byte* y, int64_t count);
 template <class T, class Wide>
 void read(const std::byte* x, Wide* wide, int64_t count) {
   const auto* from = reinterpret_cast<const T*>(x);
-  for (int64_t i = 0; i < count; ++i) wide[i] = static_cast<Wide>(from[i]);
+  for (int64_t i = 0; i < count; ++i) wide[i] = static_cast<Wide>(from[i]);  // NOLINT(bugprone-signed-char-misuse)
 }
 
 template <float (*From)(uint16_t)>
