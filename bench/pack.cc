@@ -348,13 +348,8 @@ void pack_twisted_again() {
 }
 
 void pack_traces() {
-  const std::filesystem::path folder = PLIMSOLL_SOURCE_DIR "/../shared/data/traces";
-  if (!std::filesystem::exists(folder)) return;
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".gz") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
+  const std::vector<std::filesystem::path> files = recorded_traces();
+  if (files.empty()) return;
   std::vector<std::pair<std::string, Again>> rows;
   fmt::print("recorded traces, minimised, 5 s at most\n");
   for (const auto& file : files) {

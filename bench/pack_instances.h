@@ -22,6 +22,18 @@ inline std::filesystem::path public_instance(char name) {
   return fmt::format(PLIMSOLL_SOURCE_DIR "/../shared/data/pack/{}.1048576.csv", name);
 }
 
+// The recorded traces, by name; none where they are not there.
+inline std::vector<std::filesystem::path> recorded_traces() {
+  const std::filesystem::path folder = PLIMSOLL_SOURCE_DIR "/../shared/data/traces";
+  std::vector<std::filesystem::path> files;
+  if (!std::filesystem::exists(folder)) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".gz") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 enum class Twist { shuffled, reversed, resized, prolonged };
 
 // The instance with another order, with time running backwards, with a quarter of the sizes a grid step off, or with a

@@ -190,14 +190,8 @@ void weigh_index(const std::vector<Buffer>& buffers) {
 }
 
 void follow_traces(uint64_t seed) {
-  const std::filesystem::path folder = PLIMSOLL_SOURCE_DIR "/../shared/data/traces";
-  if (!std::filesystem::exists(folder)) return;
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".gz") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const auto& file : files) follow(file.stem().stem().string(), blocks_of(trace::read(file)), 20, seed);
+  for (const auto& file : recorded_traces())
+    follow(file.stem().stem().string(), blocks_of(trace::read(file)), 20, seed);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct ChannelRows {
     }
   }
 
-  // Calls f(part, first row, last row), in parallel.
+  // Calls f(part, begin, end) for parts of the rows, in parallel.
   template <class F>
   void for_each_part(const F& f) const {
     parallel(threads, count, grain(), f);
