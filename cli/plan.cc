@@ -86,7 +86,10 @@ int plan_largest_batch(const PlanVerb& verb) {
   const int64_t budget = read_budget_bytes(verb);
   const std::optional<Batches> found = largest_batches(verb, budget);
   if (!found) {
-    fmt::print(stderr, "plimsoll: not even one sample of {} fits in {}\n", verb.step.model, format_bytes(budget));
+    fmt::print(stderr,
+               "plimsoll: not even one sample of {0} fits in {1}; `plimsoll plan {0} --batch 1 --budget {2}` tells the "
+               "smallest budget that does\n",
+               verb.step.model, format_bytes(budget), budget);
     return kFinding;
   }
   verb.step.json ? print_batches_json(verb.step.model, budget, *found) : print_batches(verb.step.model, budget, *found);
