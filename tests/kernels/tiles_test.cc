@@ -132,5 +132,27 @@ TEST(Tiles, GiveTheWeightsOfNarrowConvolutions) {
   }
 }
 
+TEST(Tiles, Attend) {
+  for (const auto& [q, k, v, attributes] : {
+           std::tuple("2,3,130,64", "2,3,130,64", "2,3,130,64", "causal=true"),
+           std::tuple("1,2,65,32", "1,2,201,32", "1,2,201,96", "causal=false"),
+           std::tuple("2,1,150,96", "2,1,7,96", "2,1,7,32", "causal=true, scale=0.3"),
+       }) {
+    expect_alike(fmt::format("input %q: bf16[{}]\ninput %k: bf16[{}]\ninput %v: bf16[{}]\n"
+                             "%y = attention(%q, %k, %v) {{{}}}\noutput %y\n",
+                             q, k, v, attributes),
+                 0.015);
+  }
+  // Heads side by side in a line, and queries that see no key.
+  expect_alike(
+      "input %x: bf16[2,70,192]\ninput %m: bool[70,1]\n"
+      "%q = slice(%x) {starts=[0,0,0], sizes=[2,70,64], steps=[1,1,1]}\n%q1 = reshape(%q) {shape=[2,70,2,32]}\n"
+      "%k = slice(%x) {starts=[0,0,64], sizes=[2,70,64], steps=[1,1,1]}\n%k1 = reshape(%k) {shape=[2,70,2,32]}\n"
+      "%v = slice(%x) {starts=[0,0,128], sizes=[2,70,64], steps=[1,1,1]}\n%v1 = reshape(%v) {shape=[2,70,2,32]}\n"
+      "%q2 = transpose(%q1) {axes=[0,2,1,3]}\n%k2 = transpose(%k1) {axes=[0,2,1,3]}\n"
+      "%v2 = transpose(%v1) {axes=[0,2,1,3]}\n%y = attention(%q2, %k2, %v2, %m)\noutput %y\n",
+      0.015);
+}
+
 }  // namespace
 }  // namespace plimsoll
