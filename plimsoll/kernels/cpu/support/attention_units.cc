@@ -17,7 +17,9 @@ using tiles::kBlock;
 using tiles::packed_size;
 using tiles::steps_of;
 
-constexpr int64_t kTile = 64;  // queries, and keys, in a tile
+constexpr int64_t kQueries = 64;           // in a tile
+constexpr int64_t kKeys = 256;             // many, so that a line of scores is worth the calls that go over it
+constexpr int64_t kLine = kKeys + kBlock;  // from line to line; not a power of two, which would share cache sets
 
 struct Attention : AttentionSizes {
   Heads q, k, v;
@@ -26,8 +28,8 @@ struct Attention : AttentionSizes {
       : AttentionSizes(use, first, mask_place), q(use.in(first)), k(use.in(first + 1)), v(use.in(first + 2)) {}
 
   int64_t all_heads() const { return batch * heads; }
-  int64_t tiles_of_queries() const { return (queries + kTile - 1) / kTile; }
-  int64_t padded_keys() const { return align_up(keys, kTile); }
+  int64_t tiles_of_queries() const { return (queries + kQueries - 1) / kQueries; }
+  int64_t padded_keys() const { return align_up(keys, kBlock); }
 };
 
 struct Operands {
@@ -119,11 +121,11 @@ PLIMSOLL_VECTORISED void scale_row(float* x, int64_t count, float factor) {
   for (int64_t i = 0; i < count; ++i) x[i] *= factor;
 }
 
-// f32[kTile, kTile] as bf16: all lines of `count` numbers, zero up to a whole step.
-void narrow_tile(const float* from, int64_t lines, int64_t count, uint16_t* to) {
-  const auto narrow = simd::functions().bf16.narrow;
+// Lines of `count` numbers as bf16; whole blocks and steps of them, with zeros.
+void narrow_tile(const float* from, int64_t lines, int64_t count, uint16_t* to, int64_t line) {
+  const auto narrow = tiles::functions().narrow;
   const int64_t padded = steps_of(count) * tiles::kDepth;
-  for (int64_t i = 0; i < blocks_of(lines) * kBlock; ++i, from += kTile, to += kTile) {
+  for (int64_t i = 0; i < blocks_of(lines) * kBlock; ++i, from += line, to += line) {
     const int64_t kept = i < lines ? count : 0;
     narrow(to, from, kept);
     std::fill(to + kept, to + padded, uint16_t{0});
@@ -135,25 +137,26 @@ void narrow_tile(const float* from, int64_t lines, int64_t count, uint16_t* to) 
 // The keys of a head, and one tile of queries against them.
 struct Scores {
   Packed keys;        // lines as columns
-  uint16_t* queries;  // [kTile, dim]
-  float* scores;      // [kTile, kTile]
+  uint16_t* queries;  // [kQueries, dim]
+  float* scores;      // [kQueries, kLine]
 
   Scores(Room& room, const Attention& a)
       : keys(room, a.dim, a.padded_keys()),
-        queries(room.take<uint16_t>(kTile * a.dim)),
-        scores(room.take<float>(kTile * kTile)) {}
+        queries(room.take<uint16_t>(kQueries * a.dim)),
+        scores(room.take<float>(kQueries * kLine)) {}
 
   void load_head(const Attention& a, const Operands& o, const AttentionTile& t) const {
     pack_lines(o.k + a.k.at(t.batch, t.head, 0), a.k.line_stride, a.keys, a.dim, keys);
   }
   void load_queries(const Attention& a, const Operands& o, const AttentionTile& t) const {
-    tiles::pad_rows(o.q + a.q.at(t.batch, t.head, t.query), a.q.line_stride, t.queries, a.dim, queries, kTile, a.dim);
+    tiles::pad_rows(o.q + a.q.at(t.batch, t.head, t.query), a.q.line_stride, t.queries, a.dim, queries, kQueries,
+                    a.dim);
   }
   // scale * q k' and the mask.
   void compute(const tiles::Tiles& units, const Attention& a, const Operands& o, const AttentionTile& t) const {
-    multiply(units, {queries, a.dim, keys, 0, t.key, scores, kTile, t.queries, t.keys, a.dim, false});
-    for (int64_t i = 0; i < t.queries; ++i) scale_row(scores + i * kTile, t.keys, a.scale);
-    apply_mask(a, t, o.mask, scores, kTile);
+    multiply(units, {queries, a.dim, keys, 0, t.key, scores, kLine, t.queries, t.keys, a.dim, false});
+    for (int64_t i = 0; i < t.queries; ++i) scale_row(scores + i * kLine, t.keys, a.scale);
+    apply_mask(a, t, o.mask, scores, kLine);
   }
 };
 
@@ -163,8 +166,8 @@ AttentionTile first_tile(const Attention& a, int64_t head) { return {head / a.he
 template <class F>
 void for_keys(const Attention& a, AttentionTile t, const F& f) {
   const int64_t seen = a.keys_seen(t.query + t.queries);
-  for (; t.key < seen; t.key += kTile) {
-    t.keys = std::min(kTile, seen - t.key);
+  for (; t.key < seen; t.key += kKeys) {
+    t.keys = std::min(kKeys, seen - t.key);
     f(t);
   }
 }
@@ -174,18 +177,18 @@ void for_keys(const Attention& a, AttentionTile t, const F& f) {
 struct Forward {
   Scores scores;
   Packed values;      // lines as rows
-  uint16_t* weights;  // [kTile, kTile]
-  float* sums;        // of weights and values: [kTile, width]
+  uint16_t* weights;  // [kQueries, kLine]
+  float* sums;        // of weights and values: [kQueries, width]
   float* largest;     // of each query's scores
   float* totals;      // and of their exponentials
 
   Forward(Room room, const Attention& a, int64_t* bytes = nullptr)
       : scores(room, a),
         values(room, a.padded_keys(), a.width),
-        weights(room.take<uint16_t>(kTile * kTile)),
-        sums(room.take<float>(kTile * a.width)),
-        largest(room.take<float>(kTile)),
-        totals(room.take<float>(kTile)) {
+        weights(room.take<uint16_t>(kQueries * kLine)),
+        sums(room.take<float>(kQueries * a.width)),
+        largest(room.take<float>(kQueries)),
+        totals(room.take<float>(kQueries)) {
     if (bytes != nullptr) *bytes = room.taken();
   }
 
@@ -193,7 +196,7 @@ struct Forward {
   void take_in(const tiles::Tiles& units, const Attention& a, const Operands& o, const AttentionTile& t) const {
     scores.compute(units, a, o, t);
     for (int64_t i = 0; i < t.queries; ++i) {
-      float* row = scores.scores + i * kTile;
+      float* row = scores.scores + i * kLine;
       const float now = std::max(largest[i], simd::functions().largest(row, t.keys));
       if (now == kUnseen) {
         std::fill(row, row + t.keys, 0.0F);
@@ -204,15 +207,15 @@ struct Forward {
       scale_row(sums + i * a.width, a.width, keep);
       largest[i] = now;
     }
-    narrow_tile(scores.scores, t.queries, t.keys, weights);
-    multiply(units, {weights, kTile, values, t.key, 0, sums, a.width, t.queries, a.width, t.keys, true});
+    narrow_tile(scores.scores, t.queries, t.keys, weights, kLine);
+    multiply(units, {weights, kLine, values, t.key, 0, sums, a.width, t.queries, a.width, t.keys, true});
   }
 
   void finish(const Attention& a, int64_t lines, uint16_t* y, float* lse) const {
     for (int64_t i = 0; i < lines; ++i) {
       const bool seen = largest[i] != kUnseen;
       if (seen) scale_row(sums + i * a.width, a.width, 1 / totals[i]);
-      simd::functions().bf16.narrow(y + i * a.width, sums + i * a.width, a.width);
+      tiles::functions().narrow(y + i * a.width, sums + i * a.width, a.width);
       if (lse != nullptr) lse[i] = seen ? largest[i] + std::log(totals[i]) : kUnseen;
     }
   }
@@ -225,16 +228,16 @@ void forward_tiles(const Attention& a, const Operands& o, const Forward& f, int6
   for (int64_t block = begin; block < end; ++block) {
     const int64_t head = block / a.tiles_of_queries();
     AttentionTile t = first_tile(a, head);
-    t.query = block % a.tiles_of_queries() * kTile;
-    t.queries = std::min(kTile, a.queries - t.query);
+    t.query = block % a.tiles_of_queries() * kQueries;
+    t.queries = std::min(kQueries, a.queries - t.query);
     if (block == begin || t.query == 0) {
       f.scores.load_head(a, o, t);
       pack_rows(o.v + a.v.at(t.batch, t.head, 0), a.v.line_stride, a.keys, a.width, f.values);
     }
     f.scores.load_queries(a, o, t);
-    std::fill_n(f.sums, kTile * a.width, 0.0F);
-    std::fill_n(f.largest, kTile, kUnseen);
-    std::fill_n(f.totals, kTile, 0.0F);
+    std::fill_n(f.sums, kQueries * a.width, 0.0F);
+    std::fill_n(f.largest, kQueries, kUnseen);
+    std::fill_n(f.totals, kQueries, 0.0F);
     for_keys(a, t, [&](const AttentionTile& tile) { f.take_in(units, a, o, tile); });
     const int64_t line = head * a.queries + t.query;
     f.finish(a, t.queries, y + line * a.width, lse == nullptr ? nullptr : lse + line);
@@ -269,99 +272,119 @@ PLIMSOLL_VECTORISED void score_gradient(float* dscores, const float* weights, in
   for (int64_t j = 0; j < count; ++j) dscores[j] = weights[j] * (dscores[j] - through) * scale;
 }
 
+// Lines become columns, by way of f32: `room` is twice as large as they are.
+void turn(const uint16_t* lines, int64_t count, int64_t length, uint16_t* to, int64_t to_line, float* room) {
+  float* turned = room + count * length;
+  simd::functions().bf16.widen(room, lines, count * length);
+  simd::functions().transpose(room, length, turned, count, count, length);
+  for (int64_t i = 0; i < length; ++i) tiles::functions().narrow(to + i * to_line, turned + i * count, count);
+}
+
+// dK and dV are made transposed, [dim, keys] and [width, keys]: so the weights and their gradients are right operands,
+// which are packed at little cost, and only q and dy are turned.
 struct Backward {
   Scores scores;
-  Packed keys, values;      // keys as rows, values' lines as columns
-  Packed queries, dy_rows;  // of a tile, as rows
-  uint16_t* dy;             // of a tile: [kTile, width]
-  float* dscores;           // [kTile, kTile], as those that follow
-  float* turned;
-  uint16_t* narrow;
-  float* through;       // of each query
-  float *dq, *dk, *dv;  // [kTile, dim], [keys, dim], [keys, width]
+  Packed keys, values;                        // keys as rows, values' lines as columns
+  uint16_t *dy, *turned_dy, *turned_queries;  // of a tile: [kQueries, width], [width, kQueries], [dim, kQueries]
+  float* dscores;                             // [kQueries, kLine]
+  uint16_t* narrow;                           // scores or their gradients, [kQueries, kLine]
+  Packed packed;                              // the same
+  float* through;                             // of each query
+  int64_t line;                               // of dk and dv
+  float *dq, *dk, *dv;                        // [kQueries, dim], and for all keys [dim, line], [width, line]
+  float* room;                                // for turning
 
-  Backward(Room room, const Attention& a, int64_t* bytes = nullptr)
-      : scores(room, a),
-        keys(room, a.padded_keys(), a.dim),
-        values(room, a.width, a.padded_keys()),
-        queries(room, kTile, a.dim),
-        dy_rows(room, kTile, a.width),
-        dy(room.take<uint16_t>(kTile * a.width)),
-        dscores(room.take<float>(kTile * kTile)),
-        turned(room.take<float>(kTile * kTile)),
-        narrow(room.take<uint16_t>(kTile * kTile)),
-        through(room.take<float>(kTile)),
-        dq(room.take<float>(kTile * a.dim)),
-        dk(room.take<float>(a.padded_keys() * a.dim)),
-        dv(room.take<float>(a.padded_keys() * a.width)) {
-    if (bytes != nullptr) *bytes = room.taken();
+  Backward(Room space, const Attention& a, int64_t* bytes = nullptr)
+      : scores(space, a),
+        keys(space, a.padded_keys(), a.dim),
+        values(space, a.width, a.padded_keys()),
+        dy(space.take<uint16_t>(kQueries * a.width)),
+        turned_dy(space.take<uint16_t>(kQueries * a.width)),
+        turned_queries(space.take<uint16_t>(kQueries * a.dim)),
+        dscores(space.take<float>(kQueries * kLine)),
+        narrow(space.take<uint16_t>(kQueries * kLine)),
+        packed(space, kQueries, kKeys),
+        through(space.take<float>(kQueries)),
+        line(a.padded_keys() + kBlock),
+        dq(space.take<float>(kQueries * a.dim)),
+        dk(space.take<float>(line * a.dim)),
+        dv(space.take<float>(line * a.width)),
+        room(space.take<float>(2 * kQueries * std::max(a.dim, a.width))) {
+    if (bytes != nullptr) *bytes = space.taken();
   }
 
   void load_head(const Attention& a, const Operands& o, const AttentionTile& t) const {
     scores.load_head(a, o, t);
     pack_rows(o.k + a.k.at(t.batch, t.head, 0), a.k.line_stride, a.keys, a.dim, keys);
     pack_lines(o.v + a.v.at(t.batch, t.head, 0), a.v.line_stride, a.keys, a.width, values);
-    std::fill_n(dk, a.padded_keys() * a.dim, 0.0F);
-    std::fill_n(dv, a.padded_keys() * a.width, 0.0F);
+    std::fill_n(dk, line * a.dim, 0.0F);
+    std::fill_n(dv, line * a.width, 0.0F);
   }
 
   void load_queries(const Attention& a, const Operands& o, const Gradients& g, const AttentionTile& t) const {
     scores.load_queries(a, o, t);
-    pack_rows(scores.queries, a.dim, t.queries, a.dim, queries);
+    turn(scores.queries, kQueries, a.dim, turned_queries, kQueries, room);
     const uint16_t* given = g.dy + g.dy_heads.at(t.batch, t.head, t.query);
-    tiles::pad_rows(given, g.dy_heads.line_stride, t.queries, a.width, dy, kTile, a.width);
-    pack_rows(dy, a.width, t.queries, a.width, dy_rows);
+    tiles::pad_rows(given, g.dy_heads.line_stride, t.queries, a.width, dy, kQueries, a.width);
+    turn(dy, kQueries, a.width, turned_dy, kQueries, room);
     for (int64_t i = 0; i < t.queries; ++i) {
       through[i] = dot(dy + i * a.width, g.y + g.y_heads.at(t.batch, t.head, t.query + i), a.width);
     }
-    std::fill_n(dq, kTile * a.dim, 0.0F);
+    std::fill_n(dq, kQueries * a.dim, 0.0F);
   }
 
-  // sums[keys, columns] += tile' rows, with the tile [queries, keys].
-  void add_transposed(const tiles::Tiles& units, const AttentionTile& t, const float* tile, const Packed& rows,
-                      float* sums, int64_t columns) const {
-    simd::functions().transpose(tile, kTile, turned, kTile, t.queries, t.keys);
-    narrow_tile(turned, t.keys, t.queries, narrow);
-    multiply(units, {narrow, kTile, rows, 0, 0, sums + t.key * columns, columns, t.keys, columns, t.queries, true});
+  // sums[columns, keys] += lines' tile, with lines' [columns, queries] and the tile [queries, keys].
+  void add_product(const tiles::Tiles& units, const AttentionTile& t, const uint16_t* turned_lines, const float* tile,
+                   float* sums, int64_t columns) const {
+    narrow_tile(tile, t.queries, t.keys, narrow, kLine);
+    pack_rows(narrow, kLine, t.queries, t.keys, packed);
+    multiply(units, {turned_lines, kQueries, packed, 0, 0, sums + t.key, line, columns, t.keys, t.queries, true});
   }
 
-  // dV += P' dY, dQ += dS K, dK += dS' Q for one tile.
+  // dV += P' dY, dK += dS' Q, dQ += dS K for one tile.
   void take_in(const tiles::Tiles& units, const Attention& a, const Operands& o, const float* lse,
                const AttentionTile& t) const {
     scores.compute(units, a, o, t);
     float* weights = scores.scores;
     for (int64_t i = 0; i < t.queries; ++i) {
       if (lse[i] == kUnseen) {
-        std::fill_n(weights + i * kTile, t.keys, 0.0F);
+        std::fill_n(weights + i * kLine, t.keys, 0.0F);
       } else {
-        simd::functions().exp_in_place(weights + i * kTile, t.keys, lse[i]);
+        simd::functions().exp_in_place(weights + i * kLine, t.keys, lse[i]);
       }
     }
-    add_transposed(units, t, weights, dy_rows, dv, a.width);
-    multiply(units, {dy, a.width, values, 0, t.key, dscores, kTile, t.queries, t.keys, a.width, false});
+    add_product(units, t, turned_dy, weights, dv, a.width);
+    multiply(units, {dy, a.width, values, 0, t.key, dscores, kLine, t.queries, t.keys, a.width, false});
     for (int64_t i = 0; i < t.queries; ++i) {
-      score_gradient(dscores + i * kTile, weights + i * kTile, t.keys, through[i], a.scale);
+      score_gradient(dscores + i * kLine, weights + i * kLine, t.keys, through[i], a.scale);
     }
-    add_transposed(units, t, dscores, queries, dk, a.dim);
-    narrow_tile(dscores, t.queries, t.keys, narrow);
-    multiply(units, {narrow, kTile, keys, t.key, 0, dq, a.dim, t.queries, a.dim, t.keys, true});
+    add_product(units, t, turned_queries, dscores, dk, a.dim);
+    multiply(units, {narrow, kLine, keys, t.key, 0, dq, a.dim, t.queries, a.dim, t.keys, true});
+  }
+
+  // Sums [columns, line] as lines of so many columns, a tile of keys at a time.
+  void write_keys(const Attention& a, const float* sums, int64_t columns, uint16_t* to) const {
+    for (int64_t key = 0; key < a.keys; key += kQueries) {
+      const int64_t count = std::min(kQueries, a.keys - key);
+      simd::functions().transpose(sums + key, line, room, columns, columns, count);
+      tiles::functions().narrow(to + key * columns, room, count * columns);
+    }
   }
 };
 
 void backward_head(const Attention& a, const Operands& o, const Gradients& g, const tiles::Tiles& units,
                    const Backward& b, int64_t head) {
-  const auto narrow = simd::functions().bf16.narrow;
   AttentionTile t = first_tile(a, head);
   b.load_head(a, o, t);
-  for (; t.query < a.queries; t.query += kTile) {
-    t.queries = std::min(kTile, a.queries - t.query);
+  for (; t.query < a.queries; t.query += kQueries) {
+    t.queries = std::min(kQueries, a.queries - t.query);
     b.load_queries(a, o, g, t);
     const int64_t line = head * a.queries + t.query;
     for_keys(a, t, [&](const AttentionTile& tile) { b.take_in(units, a, o, g.lse + line, tile); });
-    narrow(g.dq + line * a.dim, b.dq, t.queries * a.dim);
+    tiles::functions().narrow(g.dq + line * a.dim, b.dq, t.queries * a.dim);
   }
-  narrow(g.dk + head * a.keys * a.dim, b.dk, a.keys * a.dim);
-  narrow(g.dv + head * a.keys * a.width, b.dv, a.keys * a.width);
+  b.write_keys(a, b.dk, a.dim, g.dk + head * a.keys * a.dim);
+  b.write_keys(a, b.dv, a.width, g.dv + head * a.keys * a.width);
 }
 
 }  // namespace

@@ -18,18 +18,22 @@ constexpr int64_t kLine = kPanel + tiles::kDepth;  // of taps; not a power of tw
 
 // What a thread has for itself, in bytes from the start of its part of scratch.
 struct Panel {
-  int64_t taps;  // padded to whole blocks
-  int64_t dy_offset, sums_offset, bytes;
+  int64_t taps;   // padded to whole blocks
+  int64_t phase;  // elements in one, see gather_row
+  int64_t dy_offset, sums_offset, phases_offset, bytes;
 
   explicit Panel(const NarrowWeights& c)
       : taps(align_up(c.taps(), tiles::kBlock)),
+        phase(kPanel + c.kernel_w),
         dy_offset(align_up(taps * kLine * 2, kAlignment)),
         sums_offset(dy_offset + align_up(kPanel * c.out * 2, kAlignment)),
-        bytes(sums_offset + align_up(taps * c.out * 4, kAlignment)) {}
+        phases_offset(sums_offset + align_up(taps * c.out * 4, kAlignment)),
+        bytes(phases_offset + align_up(std::min(c.stride_w, c.kernel_w) * phase * 2, kAlignment)) {}
 
   static uint16_t* x(std::byte* own) { return reinterpret_cast<uint16_t*>(own); }
   uint16_t* dy(std::byte* own) const { return reinterpret_cast<uint16_t*>(own + dy_offset); }
   float* sums(std::byte* own) const { return reinterpret_cast<float*>(own + sums_offset); }
+  uint16_t* phases(std::byte* own) const { return reinterpret_cast<uint16_t*>(own + phases_offset); }
 };
 
 PLIMSOLL_VECTORISED void copy_every_second(const uint16_t* from, int64_t count, uint16_t* to) {
@@ -52,30 +56,38 @@ void copy_strided(const uint16_t* line, int64_t width, int64_t first, int64_t st
   }
 }
 
-// Places [column, column + count) of one row of dy, as each tap finds them in x, into lines from `to` on.
+// Places [column, column + count) of one row of dy, as each tap finds them in x, into lines from `to` on. A line of x
+// is first taken apart into phases, elements that are a stride apart: each tap has a part of one of them.
 void gather_row(const NarrowWeights& c, const uint16_t* image, int64_t row, int64_t column, int64_t count,
-                uint16_t* to) {
+                std::byte* own, uint16_t* to) {
+  const Panel panel(c);
+  const int64_t step = c.stride_w;
   for (int64_t channel = 0; channel < c.in; ++channel) {
     for (int64_t ky = 0; ky < c.kernel_h; ++ky) {
       const int64_t y = row * c.stride_h + ky - c.top;
       const bool inside = y >= 0 && y < c.height;
       const uint16_t* line = image + (channel * c.height + (inside ? y : 0)) * c.width;
+      for (int64_t first = 0; first < std::min(step, c.kernel_w); ++first) {
+        copy_strided(line, inside ? c.width : 0, column * step + first - c.left, step, count + (c.kernel_w - 1) / step,
+                     panel.phases(own) + first * panel.phase);
+      }
       for (int64_t kx = 0; kx < c.kernel_w; ++kx, to += kLine) {
-        copy_strided(line, inside ? c.width : 0, column * c.stride_w + kx - c.left, c.stride_w, count, to);
+        std::copy_n(panel.phases(own) + kx % step * panel.phase + kx / step, count, to);
       }
     }
   }
 }
 
 // Places [first, first + count) of all samples, and zeros up to whole steps.
-void gather(const NarrowWeights& c, const uint16_t* x, int64_t first, int64_t count, uint16_t* to) {
+void gather(const NarrowWeights& c, const uint16_t* x, int64_t first, int64_t count, std::byte* own) {
+  uint16_t* to = Panel::x(own);
   const int64_t of_sample = c.rows * c.columns;
   for (int64_t done = 0; done < count;) {
     const int64_t place = first + done;
     const int64_t column = place % c.columns;
     const int64_t part = std::min(count - done, c.columns - column);
     const uint16_t* image = x + place / of_sample * c.in * c.height * c.width;
-    gather_row(c, image, place % of_sample / c.columns, column, part, to + done);
+    gather_row(c, image, place % of_sample / c.columns, column, part, own, to + done);
     done += part;
   }
   for (int64_t tap = 0; tap < c.taps(); ++tap) {
@@ -87,7 +99,7 @@ void gather(const NarrowWeights& c, const uint16_t* x, int64_t first, int64_t co
 void add_places(const NarrowWeights& c, const tiles::Tiles& units, const uint16_t* dy, const uint16_t* x, int64_t first,
                 int64_t count, std::byte* own) {
   const Panel panel(c);
-  gather(c, x, first, count, Panel::x(own));
+  gather(c, x, first, count, own);
   for (int64_t o = 0; o < c.out; o += tiles::kBlock) {
     uint16_t* packed = panel.dy(own) + o * kPanel;
     tiles::pack_rows(dy + first * c.out + o, c.out, count, packed);

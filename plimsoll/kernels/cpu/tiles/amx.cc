@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <cstring>
+
 namespace plimsoll::kernels::tiles::amx {
 namespace {
 
@@ -18,10 +20,10 @@ struct alignas(64) Configuration {
   uint8_t rows[16] = {kTile, kTile, kTile, kTile, kTile, kTile, kTile, kTile};
 };
 
-void begin() {
-  const Configuration all_whole;
-  _tile_loadconfig(&all_whole);
-}
+// Not on the stack: compilers do not know how much of it the instruction reads, and might leave the rest unwritten.
+constexpr Configuration kWholeTiles;
+
+void begin() { _tile_loadconfig(&kWholeTiles); }
 
 void end() { _tile_release(); }
 
@@ -59,9 +61,26 @@ void multiply(const BlockProduct& p) {
   _tile_stored(3, below + kTile, c_bytes);
 }
 
+// Machines with these units have the vector instructions as well.
+void narrow(uint16_t* y, const float* x, int64_t count) {
+  constexpr int64_t kLanes = 32;
+  for (; count >= kLanes; count -= kLanes, x += kLanes, y += kLanes) {
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + kLanes / 2), _mm512_loadu_ps(x));
+    std::memcpy(y, &both, sizeof(both));
+  }
+  const auto lanes = [](int64_t wanted) { return static_cast<__mmask16>(wanted < 16 ? (1U << wanted) - 1 : 0xFFFFU); };
+  for (; count > 0; count -= kLanes / 2, x += kLanes / 2, y += kLanes / 2) {
+    const __mmask16 rest = lanes(count);
+    const __m256bh some = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(rest, x));
+    uint16_t bits[kLanes / 2];
+    std::memcpy(bits, &some, sizeof(some));
+    std::memcpy(y, bits, static_cast<size_t>(count < kLanes / 2 ? count : kLanes / 2) * 2);
+  }
+}
+
 }  // namespace
 
-const Functions kFunctions = {begin, multiply, end};
+const Functions kFunctions = {begin, multiply, end, narrow};
 
 }  // namespace plimsoll::kernels::tiles::amx
 #endif

@@ -1,3 +1,4 @@
+#include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
 #include "plimsoll/kernels/cpu/tiles/tiles.h"
@@ -19,8 +20,10 @@ void multiply(const BlockProduct& p) {
   }
 }
 
+void narrow(uint16_t* y, const float* x, int64_t count) { simd::functions().bf16.narrow(y, x, count); }
+
 }  // namespace
 
-const Functions kFunctions = {nothing, multiply, nothing};
+const Functions kFunctions = {nothing, multiply, nothing, narrow};
 
 }  // namespace plimsoll::kernels::tiles::any

@@ -13,29 +13,29 @@ constexpr int64_t kHalf = kBlock / 2;           // columns of a tile
 constexpr int64_t kPairs = kDepth / 2;          // rows of a tile
 constexpr int64_t kTileSize = kPairs * kBlock;  // elements
 
-// Two rows of kBlock elements, each pair one after the other: the first half of them into a row of one tile, the others
-// into a row of the next.
-PLIMSOLL_VECTORISED void interleave(const uint16_t* first, const uint16_t* second, uint16_t* to) {
-  for (int64_t tile = 0; tile < 2; ++tile) {
-    uint32_t pairs[kHalf];
-    for (int64_t i = 0; i < kHalf; ++i) {
-      pairs[i] = uint32_t{first[tile * kHalf + i]} | uint32_t{second[tile * kHalf + i]} << 16;
+// Pairs of rows of kBlock elements, each pair of elements one after the other: the first half of them into a row of one
+// tile, the others into a row of the next.
+PLIMSOLL_VECTORISED void interleave(const uint16_t* from, int64_t row, int64_t pairs, uint16_t* to) {
+  for (int64_t pair = 0; pair < pairs; ++pair, from += 2 * row) {
+    uint16_t* line = to + pair / kPairs * 2 * kTileSize + pair % kPairs * kBlock;
+    for (int64_t tile = 0; tile < 2; ++tile) {
+      uint32_t both[kHalf];
+      for (int64_t i = 0; i < kHalf; ++i) {
+        both[i] = uint32_t{from[tile * kHalf + i]} | uint32_t{from[row + tile * kHalf + i]} << 16;
+      }
+      std::memcpy(line + tile * kTileSize, both, sizeof(both));
     }
-    std::memcpy(to + tile * kTileSize, pairs, sizeof(pairs));
   }
 }
-
-constexpr uint16_t kZeros[kBlock] = {};
 
 }  // namespace
 
 void pack_rows(const uint16_t* from, int64_t row, int64_t depth, uint16_t* to) {
-  for (int64_t step = 0; step < steps_of(depth); ++step, to += 2 * kTileSize) {
-    for (int64_t pair = 0; pair < kPairs; ++pair) {
-      const int64_t k = step * kDepth + 2 * pair;
-      interleave(k < depth ? from + k * row : kZeros, k + 1 < depth ? from + (k + 1) * row : kZeros,
-                 to + pair * kBlock);
-    }
+  const int64_t whole = depth / 2 * 2;
+  interleave(from, row, whole / 2, to);
+  const auto element = [&](int64_t k, int64_t j) { return k < depth ? from[k * row + j] : uint16_t{0}; };
+  for (int64_t k = whole; k < steps_of(depth) * kDepth; ++k) {
+    for (int64_t j = 0; j < kBlock; ++j) to[packed_place(k, j)] = element(k, j);
   }
 }
 

@@ -26,6 +26,8 @@ struct Functions {
   void (*begin)();
   void (*multiply)(const BlockProduct& product);
   void (*end)();
+  // To the nearest bf16; what is below the smallest normal number may become 0.
+  void (*narrow)(uint16_t* y, const float* x, int64_t count);
 };
 
 // Of this machine's units, if it has them and the system lets us; else of what stands in for them.
