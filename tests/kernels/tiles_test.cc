@@ -41,6 +41,14 @@ TEST(Tiles, PackWhatTheyMultiply) {
       ASSERT_EQ(packed[static_cast<size_t>(tiles::packed_place(k, j))], expected) << k << ", " << j;
     }
   }
+  std::vector<uint16_t> turned(static_cast<size_t>(tiles::kBlock * 70), 0x7FFF);
+  tiles::turn_rows(rows.data(), kRow, kDepth, turned.data(), 70);
+  for (int64_t k = 0; k < 2 * tiles::kDepth; ++k) {
+    for (int64_t j = 0; j < tiles::kBlock; ++j) {
+      const uint16_t expected = k < kDepth ? rows[static_cast<size_t>(k * kRow + j)] : uint16_t{0};
+      ASSERT_EQ(turned[static_cast<size_t>(j * 70 + k)], expected) << k << ", " << j;
+    }
+  }
   for (const int64_t columns : {5, 16, 21, 32}) {
     const auto lines = numbers(columns * 66, 5);
     packed.assign(static_cast<size_t>(tiles::packed_size(64)), 0x7FFF);
@@ -129,6 +137,22 @@ TEST(Tiles, GiveTheWeightsOfNarrowConvolutions) {
                              "output %y\n",
                              image, weights, std::string(weights).substr(0, 2), attributes),
                  0.012);
+  }
+}
+
+// Between two more convolutions, so that images lie with their channels last.
+TEST(Tiles, GiveTheWeightsOfSmallImages) {
+  for (const auto& [image, in, out, kernel, attributes] : {
+           std::tuple("3,64,7,9", 64, 96, "3,3", "padding=[1]"),
+           std::tuple("2,96,14,13", 96, 64, "3,3", "stride=[2], padding=[1,0,1,2]"),
+           std::tuple("5,64,9,9", 64, 64, "1,1", "stride=[2]"),
+           std::tuple("1,64,8,20", 64, 64, "1,3", "dilation=[1,2]"),
+       }) {
+    expect_alike(fmt::format("input %x: bf16[{}]\ninput %u: bf16[{},{},1,1]\ninput %w: bf16[{},{},{}]\n"
+                             "input %v: bf16[128,{},1,1]\n%b = conv(%x, %u)\n%c = conv(%b, %w) {{{}}}\n"
+                             "%d = conv(%c, %v)\n%y = sigmoid(%d)\noutput %y\n",
+                             image, in, in, out, in, kernel, out, attributes),
+                 0.02);
   }
 }
 

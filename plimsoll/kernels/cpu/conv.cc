@@ -10,6 +10,7 @@
 #include "plimsoll/kernels/cpu/support/narrow_conv.h"
 #include "plimsoll/kernels/cpu/support/narrow_weights.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/small_image_weights.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -148,6 +149,7 @@ Kernel conv_backward_data(const Use& use) {
 
 Kernel conv_backward_weights(const Use& use) {
   if (const auto sizes = narrow_weights(use)) return narrow_weights_kernel(*sizes, use);
+  if (const auto sizes = small_image_weights(use)) return small_image_weights_kernel(*sizes, use);
   require_one_dtype(use);
   const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
   if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
@@ -248,7 +250,7 @@ bool computes_forward(const Use& use) {
 }
 
 bool computes_backward_weights(const Use& use) {
-  if (narrow_weights(use)) return true;
+  if (narrow_weights(use) || small_image_weights(use)) return true;
   return dnnl_computes(use) && !narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
 }
 

@@ -272,12 +272,11 @@ PLIMSOLL_VECTORISED void score_gradient(float* dscores, const float* weights, in
   for (int64_t j = 0; j < count; ++j) dscores[j] = weights[j] * (dscores[j] - through) * scale;
 }
 
-// Lines become columns, by way of f32: `room` is twice as large as they are.
-void turn(const uint16_t* lines, int64_t count, int64_t length, uint16_t* to, int64_t to_line, float* room) {
-  float* turned = room + count * length;
-  simd::functions().bf16.widen(room, lines, count * length);
-  simd::functions().transpose(room, length, turned, count, count, length);
-  for (int64_t i = 0; i < length; ++i) tiles::functions().narrow(to + i * to_line, turned + i * count, count);
+// kQueries lines become columns.
+void turn(const uint16_t* lines, int64_t length, uint16_t* to) {
+  for (int64_t first = 0; first < length; first += kBlock) {
+    tiles::turn_rows(lines + first, length, kQueries, to + first * kQueries, kQueries);
+  }
 }
 
 // dK and dV are made transposed, [dim, keys] and [width, keys]: so the weights and their gradients are right operands,
@@ -292,7 +291,7 @@ struct Backward {
   float* through;                             // of each query
   int64_t line;                               // of dk and dv
   float *dq, *dk, *dv;                        // [kQueries, dim], and for all keys [dim, line], [width, line]
-  float* room;                                // for turning
+  float* room;                                // for turning them
 
   Backward(Room space, const Attention& a, int64_t* bytes = nullptr)
       : scores(space, a),
@@ -309,7 +308,7 @@ struct Backward {
         dq(space.take<float>(kQueries * a.dim)),
         dk(space.take<float>(line * a.dim)),
         dv(space.take<float>(line * a.width)),
-        room(space.take<float>(2 * kQueries * std::max(a.dim, a.width))) {
+        room(space.take<float>(kQueries * std::max(a.dim, a.width))) {
     if (bytes != nullptr) *bytes = space.taken();
   }
 
@@ -323,10 +322,10 @@ struct Backward {
 
   void load_queries(const Attention& a, const Operands& o, const Gradients& g, const AttentionTile& t) const {
     scores.load_queries(a, o, t);
-    turn(scores.queries, kQueries, a.dim, turned_queries, kQueries, room);
+    turn(scores.queries, a.dim, turned_queries);
     const uint16_t* given = g.dy + g.dy_heads.at(t.batch, t.head, t.query);
     tiles::pad_rows(given, g.dy_heads.line_stride, t.queries, a.width, dy, kQueries, a.width);
-    turn(dy, kQueries, a.width, turned_dy, kQueries, room);
+    turn(dy, a.width, turned_dy);
     for (int64_t i = 0; i < t.queries; ++i) {
       through[i] = dot(dy + i * a.width, g.y + g.y_heads.at(t.batch, t.head, t.query + i), a.width);
     }

@@ -24,9 +24,16 @@ inline int64_t packed_place(int64_t row, int64_t column) {
 // kBlock columns of `depth` rows that are `row` apart; rows up to a whole step are zero.
 void pack_rows(const uint16_t* from, int64_t row, int64_t depth, uint16_t* to);
 
+// Row k is at rows[k] + offset.
+void pack_rows(const uint16_t* const* rows, int64_t offset, int64_t depth, uint16_t* to);
+
 // Of a matrix that is given transposed: its `columns` are lines of `depth` elements, `line` apart. `depth` is a
 // multiple of kDepth; columns up to kBlock are zero.
 void pack_lines(const uint16_t* from, int64_t line, int64_t columns, int64_t depth, uint16_t* to);
+
+// A left operand that is given transposed: kBlock columns of `depth` rows that are `row` apart become kBlock rows,
+// `to_row` apart, with zeros up to a whole step.
+void turn_rows(const uint16_t* from, int64_t row, int64_t depth, uint16_t* to, int64_t to_row);
 
 // A left operand with fewer than kBlock rows, or not a multiple of kDepth long: zeros around a copy, `to_row` apart.
 void pad_rows(const uint16_t* from, int64_t row, int64_t rows, int64_t columns, uint16_t* to, int64_t to_rows,
