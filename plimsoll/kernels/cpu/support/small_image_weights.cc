@@ -13,7 +13,9 @@ namespace {
 
 using tiles::kBlock;
 
-constexpr int64_t kMostPlaces = 1024;
+constexpr int64_t kMostPlaces = 4096;
+constexpr int64_t kPanel =
+    800;  // places that are packed together, so that what all taps find in them stays in the cache
 constexpr int64_t kFewestChannels = 64;
 constexpr int64_t kMostTaps = 9;
 
@@ -27,10 +29,10 @@ struct Layout {
       : line(tiles::steps_of(c.places()) * tiles::kDepth + tiles::kDepth),
         zeros_offset(align_up(c.out * line * 2, kAlignment)),
         shared_bytes(zeros_offset + align_up(c.in * 2, kAlignment)),
-        sums_offset(align_up(c.taps() * tiles::packed_size(c.places()) * 2, kAlignment)),
-        dw_offset(sums_offset + c.taps() * kBlock * kBlock * 4),
+        sums_offset(c.taps() * tiles::packed_size(kPanel) * 2),
+        dw_offset(sums_offset + c.out * c.taps() * kBlock * 4),
         rows_offset(dw_offset + align_up(kBlock * c.taps() * 4, kAlignment)),
-        thread_bytes(rows_offset + align_up(c.places() * static_cast<int64_t>(sizeof(void*)), kAlignment)) {}
+        thread_bytes(rows_offset + align_up(kPanel * static_cast<int64_t>(sizeof(void*)), kAlignment)) {}
 };
 
 struct Pointers {
@@ -40,18 +42,17 @@ struct Pointers {
   std::byte* scratch;
 };
 
-// Where the rows of x are that a tap meets, place by place.
-void find_rows(const SmallImageWeights& c, const uint16_t* x, const uint16_t* zeros, int64_t ky, int64_t kx,
-               const uint16_t** rows) {
-  for (int64_t n = 0; n < c.batch; ++n) {
-    for (int64_t row = 0; row < c.rows; ++row) {
-      const int64_t y = row * c.stride_h + ky * c.dilation_h - c.top;
-      for (int64_t column = 0; column < c.columns; ++column) {
-        const int64_t place = column * c.stride_w + kx * c.dilation_w - c.left;
-        const bool inside = y >= 0 && y < c.height && place >= 0 && place < c.width;
-        *rows++ = inside ? x + ((n * c.height + y) * c.width + place) * c.in : zeros;
-      }
-    }
+// Where the rows of x are that a tap meets in places [first, end).
+void find_rows(const SmallImageWeights& c, const uint16_t* x, const uint16_t* zeros, int64_t tap, int64_t first,
+               int64_t end, const uint16_t** rows) {
+  const int64_t down = tap / c.kernel_w * c.dilation_h - c.top;
+  const int64_t right = tap % c.kernel_w * c.dilation_w - c.left;
+  for (int64_t place = first; place < end; ++place) {
+    const int64_t row = place / c.columns;  // of all samples
+    const int64_t y = row % c.rows * c.stride_h + down;
+    const int64_t column = place % c.columns * c.stride_w + right;
+    const bool inside = y >= 0 && y < c.height && column >= 0 && column < c.width;
+    *rows++ = inside ? x + ((row / c.rows * c.height + y) * c.width + column) * c.in : zeros;
   }
 }
 
@@ -62,33 +63,38 @@ class Block {
       : c_(c), p_(p), layout_(c), own_(p.scratch + layout_.shared_bytes + part * layout_.thread_bytes) {}
 
   void run(const tiles::Tiles& units, int64_t first_in) {
-    for (int64_t tap = 0; tap < c_.taps(); ++tap) {
-      find_rows(c_, p_.x, reinterpret_cast<const uint16_t*>(p_.scratch + layout_.zeros_offset), tap / c_.kernel_w,
-                tap % c_.kernel_w, rows());
-      tiles::pack_rows(rows(), first_in, c_.places(), packed(tap));
-    }
-    for (int64_t out = 0; out < c_.out; out += kBlock) {
-      for (int64_t tap = 0; tap < c_.taps(); ++tap) {
-        units.multiply({.a = reinterpret_cast<const uint16_t*>(p_.scratch) + out * layout_.line,
-                        .a_row = layout_.line,
-                        .b = packed(tap),
-                        .steps = tiles::steps_of(c_.places()),
-                        .c = sums(tap),
-                        .c_row = kBlock,
-                        .add = false});
-      }
-      write(out, first_in);
-    }
+    for (int64_t first = 0; first < c_.places(); first += kPanel) add_panel(units, first_in, first);
+    for (int64_t out = 0; out < c_.out; out += kBlock) write(out, first_in);
   }
 
  private:
-  uint16_t* packed(int64_t tap) const {
-    return reinterpret_cast<uint16_t*>(own_) + tap * tiles::packed_size(c_.places());
-  }
-  float* sums(int64_t tap) const {
-    return reinterpret_cast<float*>(own_ + layout_.sums_offset) + tap * kBlock * kBlock;
+  uint16_t* packed(int64_t tap) const { return reinterpret_cast<uint16_t*>(own_) + tap * tiles::packed_size(kPanel); }
+  // [out, in] of a block of each.
+  float* sums(int64_t first_out, int64_t tap) const {
+    return reinterpret_cast<float*>(own_ + layout_.sums_offset) + (first_out * c_.taps() + tap * kBlock) * kBlock;
   }
   const uint16_t** rows() const { return reinterpret_cast<const uint16_t**>(own_ + layout_.rows_offset); }
+
+  // Places from `first` on, for all output channels.
+  void add_panel(const tiles::Tiles& units, int64_t first_in, int64_t first) {
+    const auto* zeros = reinterpret_cast<const uint16_t*>(p_.scratch + layout_.zeros_offset);
+    const int64_t end = std::min(first + kPanel, c_.places());
+    for (int64_t tap = 0; tap < c_.taps(); ++tap) {
+      find_rows(c_, p_.x, zeros, tap, first, end, rows());
+      tiles::pack_rows(rows(), first_in, end - first, packed(tap));
+    }
+    for (int64_t out = 0; out < c_.out; out += kBlock) {
+      for (int64_t tap = 0; tap < c_.taps(); ++tap) {
+        units.multiply({.a = reinterpret_cast<const uint16_t*>(p_.scratch) + out * layout_.line + first,
+                        .a_row = layout_.line,
+                        .b = packed(tap),
+                        .steps = tiles::steps_of(end - first),
+                        .c = sums(out, tap),
+                        .c_row = kBlock,
+                        .add = first > 0});
+      }
+    }
+  }
 
   // dw[out, in, taps] of the sums, which are by taps.
   void write(int64_t first_out, int64_t first_in) const {
@@ -97,7 +103,7 @@ class Block {
       const int64_t place = ((first_out + o) * c_.in + first_in) * c_.taps();
       float* line = p_.dw.line(place, room);
       for (int64_t tap = 0; tap < c_.taps(); ++tap) {
-        const float* from = sums(tap) + o * kBlock;
+        const float* from = sums(first_out, tap) + o * kBlock;
         for (int64_t i = 0; i < kBlock; ++i) line[i * c_.taps() + tap] = from[i];
       }
       p_.dw.keep(place, kBlock * c_.taps(), line);
