@@ -9,6 +9,7 @@
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/narrow_conv.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/unfolded_conv.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -145,15 +146,19 @@ Kernel conv_backward_data(const Use& use) {
   return make(algorithm::convolution_direct, whole.x[0]);
 }
 
+BackwardWeights::primitive_desc backward_weights_desc(const Conv& c, algorithm how) {
+  const BackwardWeights::desc desc(how, c.any_x(), c.any_w(), c.any_y(), c.stride, c.dilation, c.begin, c.end);
+  return {desc, dnnl_attributes(), dnnl_engine(), forward_desc(c, how, dnnl::prop_kind::forward_training, false)};
+}
+
 Kernel conv_backward_weights(const Use& use) {
   require_one_dtype(use);
   const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
   if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
   const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
   const auto make = [&](algorithm how, int64_t) {
-    const BackwardWeights::desc desc(how, c.any_x(), c.any_w(), c.any_y(), c.stride, c.dilation, c.begin, c.end);
-    const auto hint = forward_desc(c, how, dnnl::prop_kind::forward_training, false);
-    const BackwardWeights::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
+    const auto primitive = backward_weights_desc(c, how);
+    if (suits_unfolding(c, primitive)) return unfolded_backward_weights(c, use);
     DnnlKernel kernel(primitive);
     kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(use.in(0)), primitive.diff_dst_desc());
     kernel.input(DNNL_ARG_SRC, 1, desc_of(use.in(1)), primitive.src_desc());
@@ -246,7 +251,9 @@ bool computes_forward(const Use& use) {
 }
 
 bool computes_backward_weights(const Use& use) {
-  return dnnl_computes(use) && !narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
+  if (!dnnl_computes(use) || narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape)) return false;
+  const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
+  return !suits_unfolding(c, backward_weights_desc(c, algorithm::convolution_direct));
 }
 
 // Samples of the batch, which operand 0 and result 0 have.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/lent_heap.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -40,16 +41,28 @@ class Call {
     for (const auto& [argument, held] : memories_) arguments_.push_back({argument, held.get()});
   }
 
+  // The first call may take memory to keep, which is not lent.
   void operator()() const {
+    if (!ran_before_) {
+      execute();
+      ran_before_ = true;
+      return;
+    }
+    const HeapLoan loan;
+    execute();
+  }
+
+ private:
+  void execute() const {
     dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), dnnl_stream().get(),
                                                    static_cast<int>(arguments_.size()), arguments_.data()),
                             "a oneDNN primitive failed");
   }
 
- private:
   dnnl::primitive primitive_;
   std::vector<std::pair<int, memory>> memories_;
   std::vector<dnnl_exec_arg_t> arguments_;
+  mutable bool ran_before_ = false;
 };
 
 memory::desc scratchpad(const dnnl::primitive_desc_base& primitive) {
