@@ -156,15 +156,6 @@ TEST(Tiles, GiveTheWeightsOfSmallImages) {
   }
 }
 
-TEST(Tiles, GiveTheWeightsOfLinearLayers) {
-  for (const auto& [rows, in, out] : {std::tuple("3,181", 128, 160), std::tuple("1100", 160, 288)}) {
-    expect_alike(fmt::format("input %x: bf16[{},{}]\ninput %w: bf16[{},{}]\ninput %b: bf16[{}]\n"
-                             "%c = linear(%x, %w, %b)\n%y = sigmoid(%c)\noutput %y\n",
-                             rows, in, out, in, out),
-                 0.012);
-  }
-}
-
 TEST(Tiles, Attend) {
   for (const auto& [q, k, v, attributes] : {
            std::tuple("2,3,130,64", "2,3,130,64", "2,3,130,64", "causal=true"),

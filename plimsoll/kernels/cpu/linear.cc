@@ -3,7 +3,6 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
-#include "plimsoll/kernels/cpu/support/linear_weights.h"
 #include "plimsoll/kernels/cpu/support/product.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
 #include "plimsoll/kernels/cut.h"
@@ -117,9 +116,7 @@ Kernel backward_input(const Use& use) {
 
 Kernel backward_weights(const Use& use) {
   const Tensor dy = rows_of(use.in(0));
-  const auto by_units = linear_weights(use);
-  const Kernel product = by_units ? linear_weights_kernel(*by_units, use)
-                                  : product_kernel({.a = transposed(dy), .b = rows_of(use.in(1)), .y = use.out()}, use);
+  Kernel product = product_kernel({.a = transposed(dy), .b = rows_of(use.in(1)), .y = use.out()}, use);
   if (!use.wants(1)) return product;
   const ColumnSums sums(dy.shape[0], dy.shape[1], use.threads);
   const int64_t offset = align_up(product.scratch_bytes, kAlignment);
@@ -141,8 +138,6 @@ Cut threaded_rows(const Use& use, std::vector<int> inputs, std::vector<int> outp
 
 bool computes_forward(const Use& use) { return dnnl_computes(use) || has_heavy_weights(use); }
 
-bool computes_weights(const Use& use) { return dnnl_computes(use) || linear_weights(use); }
-
 Cut cut_input(const Use& use) { return threaded_rows(use, {0}, {0}, {}); }
 Cut cut_both(const Use& use) { return threaded_rows(use, {0, 1}, {}, {0, 1}); }
 
@@ -161,7 +156,7 @@ Kernel linear_forward(const Use& use, const Epilogue& epilogue) {
 void register_linear_cpu(KernelTable& table) {
   table.add("linear", {forward, contiguous_only, {}, cut_input, computes_forward});
   table.add("linear_backward_input", {backward_input, contiguous_only, {}, cut_input, dnnl_computes});
-  table.add("linear_backward_weights", {backward_weights, contiguous_only, {}, cut_both, computes_weights});
+  table.add("linear_backward_weights", {backward_weights, contiguous_only, {}, cut_both, dnnl_computes});
 }
 
 }  // namespace plimsoll::kernels
