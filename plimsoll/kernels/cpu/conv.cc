@@ -13,6 +13,7 @@
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/small_image_weights.h"
 #include "plimsoll/kernels/cpu/support/unfolded_conv.h"
+#include "plimsoll/kernels/cpu/tiles/tiles.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -286,7 +287,7 @@ Kernel conv_forward(const Use& use, const Epilogue& epilogue) {
 void register_conv_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   const bool gains = dnnl_prefers_blocks();
-  if (dnnl_has_matrix_units()) table.use_matrix_units();
+  if (dnnl_has_matrix_units() && tiles::has_units()) table.use_matrix_units();
   const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = gains};
   table.add("conv", {conv, contiguous_only, of_images, by_samples, computes_forward});
   table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, dnnl_computes});

@@ -34,6 +34,8 @@ const Functions& pick() { return any::kFunctions; }
 
 }  // namespace
 
+bool has_units() { return &functions() != &any::kFunctions; }
+
 const Functions& functions() {
   static const Functions& picked = pick();
   return picked;

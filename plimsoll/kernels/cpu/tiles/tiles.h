@@ -30,7 +30,10 @@ struct Functions {
   void (*narrow)(uint16_t* y, const float* x, int64_t count);
 };
 
-// Of this machine's units, if it has them and the system lets us; else of what stands in for them.
+// Whether this machine has such units and the system lets us use them.
+bool has_units();
+
+// Of this machine's units, or of what stands in for them.
 const Functions& functions();
 
 // A thread's tiles are set up while this lives; no other library computes on the thread meanwhile.
