@@ -52,9 +52,9 @@ class Room {
 
   template <class T>
   T* take(int64_t count) {
-    T* part = reinterpret_cast<T*>(start_ + taken_);
+    std::byte* part = start_ == nullptr ? nullptr : start_ + taken_;
     taken_ += align_up(count * static_cast<int64_t>(sizeof(T)), kAlignment);
-    return part;
+    return reinterpret_cast<T*>(part);
   }
   int64_t taken() const { return taken_; }
 
