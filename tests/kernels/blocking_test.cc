@@ -84,6 +84,13 @@ TEST_F(Blocking, GivesTheValuesOfTheReference) {
   }
 }
 
+TEST_F(Blocking, UnfoldsImagesInBlocks) {
+  expect_agreement(with_gradients("input %x: f32[2,16,32,16]\ninput %w: f32[16,16,3,3]\ninput %v: f32[48,16,16,16]\n"
+                                  "%a = conv(%x, %w) {padding=[1]}\n%b = relu(%a)\n%z = conv(%b, %v) {stride=[16]}\n"
+                                  "output %z\n"),
+                   {.tolerance = 2e-4});
+}
+
 TEST_F(Blocking, NormalisesChannelsInBlocks) {
   const std::string text = "input %g: f32[32]\ninput %h: f32[32]\n" + kStart +
                            "%a = conv(%x, %w, %h) {padding=[1]}\n%b = batch_norm(%a, %g, %h)\n%c = relu(%b)\n"

@@ -82,17 +82,6 @@ TEST_P(ZooRun, GivesTheSameBitsTwice) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// oneDNN makes a list of arguments in each call, on the heap, and gives it back: its own, and the same in every step.
-TEST_P(ZooRun, AllocatesNothingThatLaterStepsDoNot) {
-  const models::Step step = this->step(program::Optimizer::adam);
-  run::Session session(step.program, {}, machine_budget());
-  load(session.executor(), start_values(step));
-  session.executor().step();
-  const int64_t second = allocations_of_a_step(session.executor());
-  EXPECT_EQ(allocations_of_a_step(session.executor()), second);
-  RecordProperty("allocations", static_cast<int>(second));
-}
-
 TEST(Executor, AllocatesNothingInAStepOfOurKernels) {
   const Program program = program::parse_program(
       "input %x: f32[300,50]\ninput %t: i64[300]\ninput %g: f32[50]\n"

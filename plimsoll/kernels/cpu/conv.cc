@@ -7,8 +7,12 @@
 #include "plimsoll/kernels/cpu/support/channels.h"
 #include "plimsoll/kernels/cpu/support/conv_shapes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/epilogue.h"
 #include "plimsoll/kernels/cpu/support/narrow_conv.h"
+#include "plimsoll/kernels/cpu/support/narrow_weights.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/small_image_weights.h"
+#include "plimsoll/kernels/cpu/support/unfolded_conv.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -21,13 +25,14 @@ using Forward = dnnl::convolution_forward;
 using BackwardData = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
 
-Forward::primitive_desc forward_desc(const Conv& c, algorithm how, dnnl::prop_kind kind, bool biased) {
+Forward::primitive_desc forward_desc(const Conv& c, algorithm how, dnnl::prop_kind kind, bool biased,
+                                     const dnnl::primitive_attr& attributes = dnnl_attributes()) {
   const auto x = c.any_x();
   const auto w = c.any_w();
   const auto y = c.any_y();
   const auto desc = biased ? Forward::desc(kind, how, x, w, c.bias(), y, c.stride, c.dilation, c.begin, c.end)
                            : Forward::desc(kind, how, x, w, y, c.stride, c.dilation, c.begin, c.end);
-  return {desc, dnnl_attributes(), dnnl_engine()};
+  return {desc, attributes, dnnl_engine()};
 }
 
 void require_one_dtype(const Use& use) {
@@ -105,26 +110,7 @@ Tensor part_of(Tensor tensor, int64_t batch) {
   return tensor;
 }
 
-Kernel conv(const Use& use) {
-  require_one_dtype(use);
-  const auto narrow = narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
-  const bool as_it_lies = use.in(0).dtype == DType::f32 && !use.in(0).blocked && !use.out().blocked;
-  if (narrow && as_it_lies) return narrow_forward(*narrow, use);
-  const Conv whole(use, use.in(0).shape, use.in(1).shape, use.out().shape);
-  const bool biased = use.arity() > 2;
-  const auto make = [&](algorithm how, int64_t batch) {
-    const Conv c = whole.with_batch(batch);
-    const auto primitive = forward_desc(c, how, dnnl::prop_kind::forward_training, biased);
-    DnnlKernel kernel(primitive);
-    kernel.input(DNNL_ARG_SRC, 0, desc_of(part_of(use.in(0), batch)), primitive.src_desc());
-    kernel.input(DNNL_ARG_WEIGHTS, 1, c.plain_w(), primitive.weights_desc());
-    if (biased) kernel.input(DNNL_ARG_BIAS, 2, c.bias(), c.bias());
-    kernel.output(DNNL_ARG_DST, 0, desc_of(part_of(use.out(), batch)), primitive.dst_desc());
-    return std::move(kernel).finish();
-  };
-  if (const auto kernel = by_winograd(whole, use, true, make)) return *kernel;
-  return make(algorithm::convolution_direct, whole.x[0]);
-}
+Kernel conv(const Use& use) { return conv_forward(use, {}); }
 
 // dx of dy and w.
 Kernel conv_backward_data(const Use& use) {
@@ -145,15 +131,21 @@ Kernel conv_backward_data(const Use& use) {
   return make(algorithm::convolution_direct, whole.x[0]);
 }
 
+BackwardWeights::primitive_desc backward_weights_desc(const Conv& c, algorithm how) {
+  const BackwardWeights::desc desc(how, c.any_x(), c.any_w(), c.any_y(), c.stride, c.dilation, c.begin, c.end);
+  return {desc, dnnl_attributes(), dnnl_engine(), forward_desc(c, how, dnnl::prop_kind::forward_training, false)};
+}
+
 Kernel conv_backward_weights(const Use& use) {
+  if (const auto sizes = narrow_weights(use)) return narrow_weights_kernel(*sizes, use);
+  if (const auto sizes = small_image_weights(use)) return small_image_weights_kernel(*sizes, use);
   require_one_dtype(use);
   const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
   if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
   const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
   const auto make = [&](algorithm how, int64_t) {
-    const BackwardWeights::desc desc(how, c.any_x(), c.any_w(), c.any_y(), c.stride, c.dilation, c.begin, c.end);
-    const auto hint = forward_desc(c, how, dnnl::prop_kind::forward_training, false);
-    const BackwardWeights::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
+    const auto primitive = backward_weights_desc(c, how);
+    if (suits_unfolding(c, primitive)) return unfolded_backward_weights(c, use);
     DnnlKernel kernel(primitive);
     kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(use.in(0)), primitive.diff_dst_desc());
     kernel.input(DNNL_ARG_SRC, 1, desc_of(use.in(1)), primitive.src_desc());
@@ -246,7 +238,10 @@ bool computes_forward(const Use& use) {
 }
 
 bool computes_backward_weights(const Use& use) {
-  return dnnl_computes(use) && !narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
+  if (narrow_weights(use) || small_image_weights(use)) return true;
+  if (!dnnl_computes(use) || narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape)) return false;
+  const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
+  return !suits_unfolding(c, backward_weights_desc(c, algorithm::convolution_direct));
 }
 
 // Samples of the batch, which operand 0 and result 0 have.
@@ -264,10 +259,34 @@ Cut by_samples_of_both(const Use& use) {
 
 }  // namespace
 
+Kernel conv_forward(const Use& use, const Epilogue& epilogue) {
+  require_one_dtype(use);
+  const auto narrow = narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
+  const bool as_it_lies = use.in(0).dtype == DType::f32 && !use.in(0).blocked && !use.out().blocked;
+  if (narrow && as_it_lies && !epilogue.onto) {
+    const Kernel kernel = narrow_forward(*narrow, use);
+    return epilogue.relu ? then_relu(kernel, use) : kernel;
+  }
+  const Conv whole(use, use.in(0).shape, use.in(1).shape, use.out().shape);
+  const bool biased = use.arity() > 2;
+  const auto make = [&](algorithm how, int64_t batch) {
+    const Conv c = whole.with_batch(batch);
+    const auto primitive = forward_desc(c, how, dnnl::prop_kind::forward_training, biased, epilogue.attributes());
+    DnnlKernel kernel(primitive);
+    kernel.input(DNNL_ARG_SRC, 0, desc_of(part_of(use.in(0), batch)), primitive.src_desc());
+    kernel.input(DNNL_ARG_WEIGHTS, 1, c.plain_w(), primitive.weights_desc());
+    if (biased) kernel.input(DNNL_ARG_BIAS, 2, c.bias(), c.bias());
+    kernel.output(DNNL_ARG_DST, 0, desc_of(part_of(use.out(), batch)), primitive.dst_desc(), epilogue.onto);
+    return std::move(kernel).finish();
+  };
+  if (const auto kernel = by_winograd(whole, use, true, make)) return *kernel;
+  return make(algorithm::convolution_direct, whole.x[0]);
+}
+
 void register_conv_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   const bool gains = dnnl_prefers_blocks();
-  if (dnnl_has_matrix_units()) table.put_bf16_channels_last();
+  if (dnnl_has_matrix_units()) table.use_matrix_units();
   const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = gains};
   table.add("conv", {conv, contiguous_only, of_images, by_samples, computes_forward});
   table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, dnnl_computes});

@@ -72,7 +72,17 @@ struct PartMemory {
   }
 };
 
-Kernel forward_by_outputs(const Use& use) {
+// What a part has made, with what follows it, at its place in a row of y.
+void finish_row(DType dtype, float* made, std::byte* y, int64_t count, float* room, const Epilogue& epilogue) {
+  if (epilogue.onto) {
+    half_lines(dtype).widen(room, reinterpret_cast<const uint16_t*>(y), count);
+    add_row(made, room, count);
+  }
+  if (epilogue.relu) simd::functions().on_f32.relu(made, nullptr, made, count);
+  narrow(dtype, made, y, count, 1);
+}
+
+Kernel forward_by_outputs(const Use& use, const Epilogue& epilogue) {
   const Outputs o(use);
   const int64_t last_size = o.size_of((o.all - 1) / o.size * o.size);
   const Kernel full = part_of_outputs(use, o, o.size);
@@ -88,8 +98,8 @@ Kernel forward_by_outputs(const Use& use) {
                 widen(contiguous(dtype, {size, o.ins}), w + first * o.ins * 2, part.w, threads);
                 if (bias != nullptr) widen(contiguous(dtype, {size}), bias + first * 2, part.bias, 1);
                 (size == o.size ? multiply : multiply_last)();
-                for (int64_t row = 0; row < o.rows; ++row) {
-                  narrow(dtype, part.y + row * size, y + (row * o.all + first) * 2, size, 1);
+                for (int64_t row = 0; row < o.rows; ++row) {  // the bias is free now
+                  finish_row(dtype, part.y + row * size, y + (row * o.all + first) * 2, size, part.bias, epilogue);
                 }
               }
             };
@@ -98,15 +108,7 @@ Kernel forward_by_outputs(const Use& use) {
 
 // ---- all at once ----
 
-Kernel forward(const Use& use) {
-  if (has_heavy_weights(use) && !dnnl_computes(use)) return forward_by_outputs(use);
-  const Tensor bias = use.arity() > 2 ? use.in(2) : Tensor{};
-  return product_kernel({.a = rows_of(use.in(0)),
-                         .b = transposed(use.in(1)),
-                         .y = rows_of(use.out()),
-                         .bias = use.arity() > 2 ? &bias : nullptr},
-                        use);
-}
+Kernel forward(const Use& use) { return linear_forward(use, {}); }
 
 Kernel backward_input(const Use& use) {
   return product_kernel({.a = rows_of(use.in(0)), .b = use.in(1), .y = rows_of(use.out())}, use);
@@ -140,6 +142,16 @@ Cut cut_input(const Use& use) { return threaded_rows(use, {0}, {0}, {}); }
 Cut cut_both(const Use& use) { return threaded_rows(use, {0, 1}, {}, {0, 1}); }
 
 }  // namespace
+
+Kernel linear_forward(const Use& use, const Epilogue& epilogue) {
+  if (has_heavy_weights(use) && !dnnl_computes(use)) return forward_by_outputs(use, epilogue);
+  const Tensor bias = use.arity() > 2 ? use.in(2) : Tensor{};
+  return product_kernel({.a = rows_of(use.in(0)),
+                         .b = transposed(use.in(1)),
+                         .y = rows_of(use.out()),
+                         .bias = use.arity() > 2 ? &bias : nullptr},
+                        use, epilogue);
+}
 
 void register_linear_cpu(KernelTable& table) {
   table.add("linear", {forward, contiguous_only, {}, cut_input, computes_forward});

@@ -37,7 +37,7 @@ Product product_of(const Use& use, const Tensor& y) {
   return {.a = operand(0, "transpose_a"), .b = operand(1, "transpose_b"), .y = y};
 }
 
-Kernel matmul(const Use& use) { return product_kernel(product_of(use, use.out()), use); }
+Kernel matmul(const Use& use) { return matmul_forward(use, {}); }
 
 // The whole product in scratch, then the sum over the batches that the result does not have.
 Kernel matmul_sum(const Use& use) {
@@ -90,6 +90,10 @@ Cut by_batches(const Use& use) {
 }
 
 }  // namespace
+
+Kernel matmul_forward(const Use& use, const Epilogue& epilogue) {
+  return product_kernel(product_of(use, use.out()), use, epilogue);
+}
 
 void register_matmul_cpu(KernelTable& table) {
   table.add("matmul", {matmul, any_layout, {}, by_batches, dnnl_computes});

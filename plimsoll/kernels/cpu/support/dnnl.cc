@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/lent_heap.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -40,16 +41,28 @@ class Call {
     for (const auto& [argument, held] : memories_) arguments_.push_back({argument, held.get()});
   }
 
+  // The first call may take memory to keep, which is not lent.
   void operator()() const {
+    if (!ran_before_) {
+      execute();
+      ran_before_ = true;
+      return;
+    }
+    const HeapLoan loan;
+    execute();
+  }
+
+ private:
+  void execute() const {
     dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), dnnl_stream().get(),
                                                    static_cast<int>(arguments_.size()), arguments_.data()),
                             "a oneDNN primitive failed");
   }
 
- private:
   dnnl::primitive primitive_;
   std::vector<std::pair<int, memory>> memories_;
   std::vector<dnnl_exec_arg_t> arguments_;
+  mutable bool ran_before_ = false;
 };
 
 memory::desc scratchpad(const dnnl::primitive_desc_base& primitive) {
@@ -121,23 +134,29 @@ int64_t DnnlKernel::take(int64_t bytes) {
   return offset;
 }
 
-void DnnlKernel::add(std::vector<Operand>& list, Operand operand, bool into) {
-  if (operand.given != operand.wanted) {
-    operand.offset = take(static_cast<int64_t>(operand.wanted.get_size()));
-    const memory::desc& from = into ? operand.given : operand.wanted;
-    const memory::desc& to = into ? operand.wanted : operand.given;
-    operand.reorder = {dnnl_engine(), from, dnnl_engine(), to, dnnl_attributes()};
-    operand.pad_offset = take(static_cast<int64_t>(scratchpad(operand.reorder).get_size()));
-  }
-  list.push_back(std::move(operand));
+DnnlKernel::Operand DnnlKernel::operand(int argument, int place, const memory::desc& given,
+                                        const memory::desc& wanted) {
+  Operand made{argument, place, given, wanted};
+  if (given != wanted) made.offset = take(static_cast<int64_t>(wanted.get_size()));
+  return made;
+}
+
+DnnlKernel::Reorder DnnlKernel::reorder(const memory::desc& from, const memory::desc& to) {
+  if (from == to) return {};
+  Reorder made{{dnnl_engine(), from, dnnl_engine(), to, dnnl_attributes()}};
+  made.pad_offset = take(static_cast<int64_t>(scratchpad(made.primitive).get_size()));
+  return made;
 }
 
 void DnnlKernel::input(int argument, int place, const memory::desc& given, const memory::desc& wanted) {
-  add(inputs_, {argument, place, given, wanted}, true);
+  inputs_.push_back(operand(argument, place, given, wanted));
+  inputs_.back().in = reorder(given, wanted);
 }
 
-void DnnlKernel::output(int argument, int place, const memory::desc& given, const memory::desc& wanted) {
-  add(outputs_, {argument, place, given, wanted}, false);
+void DnnlKernel::output(int argument, int place, const memory::desc& given, const memory::desc& wanted, bool onto) {
+  outputs_.push_back(operand(argument, place, given, wanted));
+  if (onto) outputs_.back().in = reorder(given, wanted);
+  outputs_.back().out = reorder(wanted, given);
 }
 
 Kernel DnnlKernel::finish() && {
@@ -152,21 +171,25 @@ Task DnnlKernel::bind(const Memory& memory) const {
   const auto pad = [&](const dnnl::primitive_desc_base& primitive, int64_t offset) {
     return std::pair(DNNL_ARG_SCRATCHPAD, at(scratchpad(primitive), memory.scratch + offset));
   };
-  const auto place = [&](const Operand& operand, std::byte* data, bool into) {
+  const auto add = [&](std::vector<Call>& calls, const Reorder& how, const dnnl::memory& from, const dnnl::memory& to) {
+    if (!how.primitive) return;
+    calls.emplace_back(
+        dnnl::reorder(how.primitive),
+        std::vector{std::pair(DNNL_ARG_FROM, from), std::pair(DNNL_ARG_TO, to), pad(how.primitive, how.pad_offset)});
+  };
+  const auto place = [&](const Operand& operand, std::byte* data) {
     if (operand.offset < 0) return at(operand.wanted, data);
     const dnnl::memory given = at(operand.given, data);
     const dnnl::memory wanted = at(operand.wanted, memory.scratch + operand.offset);
-    (into ? before : after)
-        .emplace_back(dnnl::reorder(operand.reorder), std::vector{std::pair(DNNL_ARG_FROM, into ? given : wanted),
-                                                                  std::pair(DNNL_ARG_TO, into ? wanted : given),
-                                                                  pad(operand.reorder, operand.pad_offset)});
+    add(before, operand.in, given, wanted);
+    add(after, operand.out, wanted, given);
     return wanted;
   };
   for (const Operand& operand : inputs_) {
-    arguments.emplace_back(operand.argument, place(operand, memory.inputs[static_cast<size_t>(operand.place)], true));
+    arguments.emplace_back(operand.argument, place(operand, memory.inputs[static_cast<size_t>(operand.place)]));
   }
   for (const Operand& operand : outputs_) {
-    arguments.emplace_back(operand.argument, place(operand, memory.outputs[static_cast<size_t>(operand.place)], false));
+    arguments.emplace_back(operand.argument, place(operand, memory.outputs[static_cast<size_t>(operand.place)]));
   }
   arguments.push_back(pad(primitive_, pad_offset_));
   before.emplace_back(dnnl::primitive(primitive_.get()), std::move(arguments));

@@ -1,6 +1,6 @@
 // Ops that oneDNN computes. Its primitives like layouts of their own; a DnnlKernel brings operands into them and
 // results out of them by reorders, into parts of the op's scratch, where its scratchpads lie, too. Primitives are made
-// when the kernel is bound; running one allocates nothing of ours.
+// when the kernel is bound; running one takes nothing from the heap after the first time (lent_heap.h).
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -41,21 +41,28 @@ class DnnlKernel {
   // Operand or result `place` is argument `argument` of the primitive. It lies as `given`, the primitive wants it as
   // `wanted`: a reorder where these differ.
   void input(int argument, int place, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
-  void output(int argument, int place, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
+  // With `onto` the primitive reads it, too.
+  void output(int argument, int place, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted,
+              bool onto = false);
 
   Kernel finish() &&;
 
  private:
+  struct Reorder {
+    dnnl::reorder::primitive_desc primitive = {};  // nothing: none
+    int64_t pad_offset = -1;                       // of its own scratch
+  };
   struct Operand {
     int argument;
     int place;
     dnnl::memory::desc given;
     dnnl::memory::desc wanted;
     int64_t offset = -1;  // of the reordered copy in scratch; -1: none
-    dnnl::reorder::primitive_desc reorder = {};
-    int64_t pad_offset = -1;  // of the reorder's own scratch
+    Reorder in = {};      // from where it is given to the copy, and back
+    Reorder out = {};
   };
-  void add(std::vector<Operand>& list, Operand operand, bool into);
+  Operand operand(int argument, int place, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
+  Reorder reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
   int64_t take(int64_t bytes);
   Task bind(const Memory& memory) const;
 

@@ -9,14 +9,14 @@ namespace plimsoll::kernels {
 namespace {
 
 // A product over no columns is zero, or the bias.
-Kernel empty_sum(const Product& product) {
+Kernel empty_sum(const Product& product, const Epilogue& epilogue) {
   const int64_t bytes = product.y.bytes();
   const bool biased = product.bias != nullptr;
   const int64_t columns = product.y.shape[product.y.shape.rank() - 1];
   return plain([=](const Memory& m) -> Task {
     return [=, y = m.out<float>(), bias = m.in<float>(2)] {
-      std::memset(y, 0, static_cast<size_t>(bytes));
-      for (int64_t i = 0; biased && i < bytes / 4; ++i) y[i] = bias[i % columns];
+      if (!epilogue.onto) std::memset(y, 0, static_cast<size_t>(bytes));
+      for (int64_t i = 0; biased && i < bytes / 4; ++i) y[i] += bias[i % columns];
     };
   });
 }
@@ -38,19 +38,22 @@ Tensor transposed(Tensor tensor) {
   return tensor;
 }
 
-Kernel product_kernel(const Product& product, const Use& use, bool swapped) {
+Kernel product_kernel(const Product& product, const Use& use, const Epilogue& epilogue) {
   for (int i = 0; i < use.arity() && use.in(i).dtype != DType::bf16; ++i) use.require_f32(i);
-  if (product.a.elements() == 0 || product.b.elements() == 0) return empty_sum(product);
+  if (product.a.elements() == 0 || product.b.elements() == 0) {
+    const Kernel kernel = empty_sum(product, epilogue);
+    return epilogue.relu ? then_relu(kernel, use) : kernel;
+  }
   const auto a = desc_of(product.a);
   const auto b = desc_of(product.b);
   const auto y = desc_of(product.y);
   const dnnl::matmul::desc description =
       product.bias == nullptr ? dnnl::matmul::desc(a, b, y) : dnnl::matmul::desc(a, b, bias_desc(product), y);
-  DnnlKernel kernel(dnnl::matmul::primitive_desc(description, dnnl_attributes(), dnnl_engine()));
-  kernel.input(DNNL_ARG_SRC, swapped ? 1 : 0, a, a);
-  kernel.input(DNNL_ARG_WEIGHTS, swapped ? 0 : 1, b, b);
+  DnnlKernel kernel(dnnl::matmul::primitive_desc(description, epilogue.attributes(), dnnl_engine()));
+  kernel.input(DNNL_ARG_SRC, 0, a, a);
+  kernel.input(DNNL_ARG_WEIGHTS, 1, b, b);
   if (product.bias != nullptr) kernel.input(DNNL_ARG_BIAS, 2, bias_desc(product), bias_desc(product));
-  kernel.output(DNNL_ARG_DST, 0, y, y);
+  kernel.output(DNNL_ARG_DST, 0, y, y, epilogue.onto);
   return std::move(kernel).finish();
 }
 

@@ -1,7 +1,7 @@
 // Products of matrices by oneDNN, for the families that are made of them.
 #pragma once
 
-#include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/cpu/support/epilogue.h"
 
 namespace plimsoll::kernels {
 
@@ -14,8 +14,8 @@ struct Product {
   const Tensor* bias = nullptr;  // [columns], operand 2 of the op
 };
 
-// A kernel whose operands 0 and 1 are a and b (or b and a, when `swapped`) and whose result 0 is y.
-Kernel product_kernel(const Product& product, const Use& use, bool swapped = false);
+// A kernel whose operands 0 and 1 are a and b and whose result 0 is y.
+Kernel product_kernel(const Product& product, const Use& use, const Epilogue& epilogue = {});
 
 // The last two dimensions exchanged.
 Tensor transposed(Tensor tensor);
