@@ -1,6 +1,7 @@
 // The code of simd.h, compiled into the namespace PLIMSOLL_SIMD by the file that includes it; body/ has its parts.
 #include "plimsoll/kernels/cpu/simd/body/channels.h"
 #include "plimsoll/kernels/cpu/simd/body/exponentials.h"
+#include "plimsoll/kernels/cpu/simd/body/maps.h"
 #include "plimsoll/kernels/cpu/simd/body/masks.h"
 #include "plimsoll/kernels/cpu/simd/body/pools.h"
 #include "plimsoll/kernels/cpu/simd/body/tiles.h"
@@ -13,6 +14,7 @@ template <class D>
 constexpr ElementLoops loops_on() {
   return {.relu = relu<D>,
           .keep = keep<D>,
+          .add = add<D>,
           .largest = largest<D>,
           .sum_of_exp = sum_of_exp<D>,
           .exp_slope = exp_slope<D>,

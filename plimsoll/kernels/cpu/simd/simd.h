@@ -82,6 +82,9 @@ struct ElementLoops {
   // dx = dy where the bit is set, else 0.
   void (*keep)(void* dx, const void* dy, const uint8_t* mask, int64_t count);
 
+  // y = x + z; y may lie where x or z does.
+  void (*add)(void* y, const void* x, const void* z, int64_t count);
+
   // Exponentials are to about 2 units in the last place, and those below the smallest normal number are 0. On f16 and
   // bf16 they are to 2^-17 of themselves, below the smallest normal number anything from 0 to it; GELU is to 2^-13 of
   // itself, its slope to 2^-13: well below what these dtypes tell apart. NaN stays. Results may lie where operands do.

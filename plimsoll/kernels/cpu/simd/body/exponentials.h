@@ -1,24 +1,10 @@
 // Exponentials, and what is made of them.
 #pragma once
 
-#include "plimsoll/kernels/cpu/simd/body/vectors.h"
+#include "plimsoll/kernels/cpu/simd/body/maps.h"
 
 namespace plimsoll::kernels::simd::PLIMSOLL_SIMD {
 namespace {
-
-// The first `count` of a vector; the others are `rest`, and are not stored.
-template <class D>
-[[gnu::always_inline]] inline Floats load_some(const typename D::Element* from, int64_t count, float rest) {
-  auto vector = D::narrow(Floats{} + rest);
-  for (int64_t i = 0; i < count; ++i) vector[i] = from[i];
-  return D::widen(vector);
-}
-
-template <class D>
-[[gnu::always_inline]] inline void store_some(typename D::Element* to, const Floats& x, int64_t count) {
-  const auto vector = D::narrow(x);
-  for (int64_t i = 0; i < count; ++i) to[i] = vector[i];
-}
 
 [[gnu::always_inline]] inline float sum(const Floats& vector) {
   float total = 0;
@@ -117,16 +103,6 @@ float exp_in_place(float* x, int64_t count, float shift) {
   return sum(total);
 }
 
-// Calls f(x) with vectors of x for vectors of y; what is left of the last ones is not stored.
-template <class D, class F>
-[[gnu::always_inline]] inline void map(void* y_data, const void* x_data, int64_t count, const F& f) {
-  const auto* x = static_cast<const typename D::Element*>(x_data);
-  auto* y = static_cast<typename D::Element*>(y_data);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store_wide<D>(y + i, f(load_wide<D>(x + i)));
-  if (i < count) store_some<D>(y + i, f(load_some<D>(x + i, count - i, 0)), count - i);
-}
-
 template <class D>
 void exp_slope(void* dx, const void* x, int64_t count, float shift, float slope, float share) {
   map<D>(dx, x, count, [=](const Floats& v) { return slope * (exp_for<D>(v - shift) - share); });
@@ -176,17 +152,8 @@ template <class D>
 }
 
 template <class D>
-void gelu_tanh_backward(void* dx_data, const void* dy_data, const void* x_data, int64_t count) {
-  const auto* dy = static_cast<const typename D::Element*>(dy_data);
-  const auto* x = static_cast<const typename D::Element*>(x_data);
-  auto* dx = static_cast<typename D::Element*>(dx_data);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    store_wide<D>(dx + i, load_wide<D>(dy + i) * gelu_slope<D>(load_wide<D>(x + i)));
-  }
-  if (i == count) return;
-  const Floats slope = gelu_slope<D>(load_some<D>(x + i, count - i, 0));
-  store_some<D>(dx + i, load_some<D>(dy + i, count - i, 0) * slope, count - i);
+void gelu_tanh_backward(void* dx, const void* dy, const void* x, int64_t count) {
+  map<D>(dx, dy, x, count, [](const Floats& slope, const Floats& v) { return slope * gelu_slope<D>(v); });
 }
 
 }  // namespace
