@@ -77,6 +77,7 @@ TEST(Halves, GoByPieces) {
            "input %x: half[30,1001]\n%y = softmax(%x) {axis=0}\noutput %y\n",
            "input %x: half[160,3,1311]\ninput %w: f32[1311]\ninput %b: f32[1311]\n%y = layer_norm(%x, %w, %b)\n"
            "output %y\n",
+           "input %x: half[41,3,171]\ninput %w: f32[171]\n%y = rms_norm(%x, %w)\noutput %y\n",
            "input %x: half[33,17,19,21]\n%y = max_pool(%x) {kernel=[3], stride=[2], padding=[1]}\noutput %y\n",
            "input %x: half[33,17,19,21]\n%y = avg_pool(%x) {kernel=[2], stride=[2]}\noutput %y\n",
            "input %q: half[5,2,130,32]\ninput %k: half[5,2,130,32]\ninput %v: half[5,2,130,32]\n"

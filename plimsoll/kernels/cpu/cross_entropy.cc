@@ -1,11 +1,13 @@
 // Cross entropy without a softmax in memory: a pass over each line of logits for the log of its sum of exponentials,
-// and in the backward pass the probabilities again from that.
+// and in the backward pass the probabilities again from that. Lines that lie in one piece are read and written in f16
+// and bf16 as they are.
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/lines.h"
 #include "plimsoll/kernels/cut.h"
@@ -13,8 +15,24 @@
 namespace plimsoll::kernels {
 namespace {
 
+// An element of f32, f16 or bf16.
+float read(DType dtype, const std::byte* at) {
+  if (dtype == DType::f32) return *reinterpret_cast<const float*>(at);
+  const uint16_t half = *reinterpret_cast<const uint16_t*>(at);
+  return dtype == DType::bf16 ? from_bf16(half) : from_f16(half);
+}
+
+void write(DType dtype, std::byte* at, float x) {
+  if (dtype == DType::f32) {
+    *reinterpret_cast<float*>(at) = x;
+  } else {
+    *reinterpret_cast<uint16_t*>(at) = dtype == DType::bf16 ? to_bf16(x) : to_f16(x);
+  }
+}
+
 struct Classes {
   Lines lines;
+  DType dtype;
   int threads;
   int64_t ignored;
   float smoothing;
@@ -24,6 +42,7 @@ struct Classes {
 
   Classes(const Use& use, int logits)
       : lines(use.in(logits), use.call.axis("axis", logits)),
+        dtype(use.in(logits).dtype),
         threads(use.threads),
         ignored(use.call.integer("ignored_index")),
         smoothing(static_cast<float>(use.call.real("label_smoothing"))),
@@ -48,30 +67,27 @@ struct Classes {
     return counted;
   }
 
+  // Of the elements of a line, one after the other, and of lines.
+  int64_t step_bytes() const { return lines.stride * element_bytes(dtype); }
+  int64_t begin_bytes(int64_t line) const { return lines.start(line) * element_bytes(dtype); }
+  float logit(const std::byte* x, int64_t i) const { return read(dtype, x + i * step_bytes()); }
+
+  float log_sum_exp(const std::byte* x) const {
+    if (lines.stride != 1) return lines.log_sum_exp(reinterpret_cast<const float*>(x));
+    return kernels::log_sum_exp(element_loops(dtype), x, lines.length);
+  }
+
   // The loss of one line.
-  float loss(const float* logits, int64_t target, float lse) const {
-    const float right = lse - logits[target * lines.stride];
+  float loss(const std::byte* x, int64_t target, float lse) const {
+    const float right = lse - logit(x, target);
     if (smoothing == 0) return right;
     float sum = 0;
-    for (int64_t i = 0; i < lines.length; ++i) sum += lse - logits[i * lines.stride];
+    for (int64_t i = 0; i < lines.length; ++i) sum += lse - logit(x, i);
     return (1 - smoothing) * right + smoothing * sum / static_cast<float>(lines.length);
   }
 };
 
-// Where a thread has a line of logits in f32, when they are f16 or bf16.
-struct LineRoom {
-  int64_t offset;
-  int64_t line_bytes;
-
-  LineRoom(const Use& use, const Lines& lines, int64_t after)
-      : offset(after), line_bytes(has_halves(use) ? align_up(lines.length * 4, kAlignment) : 0) {}
-  int64_t bytes(int threads) const { return threads * line_bytes; }
-  float* at(std::byte* scratch, int part) const {
-    return reinterpret_cast<float*>(scratch + offset + part * line_bytes);
-  }
-};
-
-// Lines that lie in one piece are read one by one, so only they may be f16 or bf16.
+// Only lines that lie in one piece may be f16 or bf16.
 template <int kLogits>
 bool reads_lines(const Use& use) {
   return halves_only_in(use, {kLogits}, {kLogits - 1}) &&
@@ -81,11 +97,9 @@ bool reads_lines(const Use& use) {
 Kernel forward(const Use& use) {
   const Classes classes(use, 0);
   const int64_t sums = align_up(classes.threads * 8, kAlignment);
-  const LineRoom room(use, classes.lines, sums);
-  return {sums + room.bytes(use.threads), [=, wants_lse = use.wants(1), tensor = use.in(0)](const Memory& m) -> Task {
-            return [=, logits = WideInput(tensor, m.inputs[0]), own = m.scratch, targets = m.in<int64_t>(1),
-                    loss = m.out<float>(), lse = wants_lse ? m.out<float>(1) : nullptr,
-                    partial = m.scratch_at<double>(0)] {
+  return {sums, [=, wants_lse = use.wants(1)](const Memory& m) -> Task {
+            return [=, logits = m.inputs[0], targets = m.in<int64_t>(1), loss = m.out<float>(),
+                    lse = wants_lse ? m.out<float>(1) : nullptr, partial = m.scratch_at<double>(0)] {
               const int64_t counted = classes.count(targets);
               const Lines& lines = classes.lines;
               for (int part = 0; part < classes.threads; ++part) partial[part] = 0;
@@ -93,8 +107,8 @@ Kernel forward(const Use& use) {
                 double sum = 0;
                 for (int64_t line = begin; line < end; ++line) {
                   const bool counts = targets[line] != classes.ignored;
-                  const float* x = logits.line(lines.start(line), lines.length, room.at(own, part));
-                  const float log_sum = counts ? lines.log_sum_exp(x) : 0;
+                  const std::byte* x = logits + classes.begin_bytes(line);
+                  const float log_sum = counts ? classes.log_sum_exp(x) : 0;
                   const float part_loss = counts ? classes.loss(x, targets[line], log_sum) : 0;
                   if (lse != nullptr) lse[line] = log_sum;
                   if (classes.each) loss[line] = part_loss;
@@ -110,38 +124,57 @@ Kernel forward(const Use& use) {
           }};
 }
 
+// What the gradient of one line is made of.
+struct LineSlope {
+  float lse, slope;
+  float share;  // of the smoothing, that each class has
+};
+
 // slope * (probability - share) along one line; dx may lie where x does.
-void line_gradient(float* dx, const float* x, int64_t stride, int64_t length, float lse, float slope, float share) {
-  if (stride == 1) return simd::functions().exp_slope(dx, x, length, lse, slope, share);
-  for (int64_t i = 0; i < length; ++i) dx[i * stride] = slope * (fast_exp(x[i * stride] - lse) - share);
+void line_gradient(DType dtype, std::byte* dx, const std::byte* x, int64_t stride, int64_t length, const LineSlope& s) {
+  if (stride == 1) return element_loops(dtype).exp_slope(dx, x, length, s.lse, s.slope, s.share);
+  const auto* from = reinterpret_cast<const float*>(x);
+  auto* to = reinterpret_cast<float*>(dx);
+  for (int64_t i = 0; i < length; ++i) to[i * stride] = s.slope * (fast_exp(from[i * stride] - s.lse) - s.share);
+}
+
+// Likewise of the class that is right, in f32, so that what is nearly 1 or nearly 0 is subtracted before it is rounded.
+float right_gradient(const Classes& classes, float logit, const LineSlope& s) {
+  float dx = 0;
+  line_gradient(DType::f32, reinterpret_cast<std::byte*>(&dx), reinterpret_cast<const std::byte*>(&logit),
+                classes.lines.stride, 1, s);
+  return dx - s.slope * (1 - classes.smoothing);
+}
+
+void clear_line(const Classes& classes, std::byte* dx) {
+  for (int64_t i = 0; i < classes.lines.length; ++i) write(classes.dtype, dx + i * classes.step_bytes(), 0);
 }
 
 Kernel backward(const Use& use) {
   const Classes classes(use, 1);
-  const LineRoom room(use, classes.lines, 0);
-  return {room.bytes(use.threads), [=, tensor = use.in(1)](const Memory& m) -> Task {
-            return [=, dloss = m.in<float>(0), logits = WideInput(tensor, m.inputs[1]), targets = m.in<int64_t>(2),
-                    lse = m.in<float>(3), dx = WideOutput(tensor, m.outputs[0]), own = m.scratch] {
-              const Lines& lines = classes.lines;
-              const float share = classes.smoothing / static_cast<float>(lines.length);
-              const float divisor = classes.mean ? static_cast<float>(classes.count(targets)) : 1;
-              parallel(classes.threads, lines.count(), lines.grain(), [&](int part, int64_t begin, int64_t end) {
-                for (int64_t line = begin; line < end; ++line) {
-                  const int64_t at = lines.start(line);
-                  float* to = dx.line(at, room.at(own, part));
-                  if (targets[line] == classes.ignored) {
-                    for (int64_t i = 0; i < lines.length; ++i) to[i * lines.stride] = 0;
-                  } else {
-                    const float slope = dloss[classes.each ? line : 0] / divisor;
-                    const float* x = logits.line(at, lines.length, room.at(own, part));
-                    line_gradient(to, x, lines.stride, lines.length, lse[line], slope, share);
-                    to[targets[line] * lines.stride] -= slope * (1 - classes.smoothing);
-                  }
-                  dx.keep(at, lines.length, to);
-                }
-              });
-            };
-          }};
+  return plain([=](const Memory& m) -> Task {
+    return [=, dloss = m.in<float>(0), logits = m.inputs[1], targets = m.in<int64_t>(2), lse = m.in<float>(3),
+            dlogits = m.outputs[0]] {
+      const Lines& lines = classes.lines;
+      const float share = classes.smoothing / static_cast<float>(lines.length);
+      const float divisor = classes.mean ? static_cast<float>(classes.count(targets)) : 1;
+      parallel(classes.threads, lines.count(), lines.grain(), [&](int, int64_t begin, int64_t end) {
+        for (int64_t line = begin; line < end; ++line) {
+          const std::byte* x = logits + classes.begin_bytes(line);
+          std::byte* dx = dlogits + classes.begin_bytes(line);
+          const int64_t target = targets[line];
+          if (target == classes.ignored) {
+            clear_line(classes, dx);
+            continue;
+          }
+          const LineSlope slope{lse[line], dloss[classes.each ? line : 0] / divisor, share};
+          const float right = right_gradient(classes, classes.logit(x, target), slope);
+          line_gradient(classes.dtype, dx, x, lines.stride, lines.length, slope);
+          write(classes.dtype, dx + target * classes.step_bytes(), right);
+        }
+      });
+    };
+  });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "plimsoll/kernels/cpu/support/dispatch.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/rows.h"
 #include "plimsoll/kernels/cut.h"
@@ -73,18 +74,40 @@ Cut cut_broadcast(const Use& use) {
 const Blocking kSameShape{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}, .same_shape = true};
 
 template <class F>
+Kernel arithmetic_kernel(const Use& use, F f) {
+  switch (use.in(0).dtype) {
+    case DType::f32:
+      return binary_kernel<float, float>(use, f);
+    case DType::i64:
+      return binary_kernel<int64_t, int64_t>(use, f);
+    default:
+      use.unsupported("the CPU computes this in f32 and i64");
+  }
+}
+
+template <class F>
 void arithmetic(KernelTable& table, const char* op, F f) {
-  table.add(op, {[f](const Use& use) -> Kernel {
-                   switch (use.in(0).dtype) {
-                     case DType::f32:
-                       return binary_kernel<float, float>(use, f);
-                     case DType::i64:
-                       return binary_kernel<int64_t, int64_t>(use, f);
-                     default:
-                       use.unsupported("the CPU computes this in f32 and i64");
-                   }
-                 },
-                 any_layout, kSameShape, cut_broadcast});
+  table.add(op, {[f](const Use& use) { return arithmetic_kernel(use, f); }, any_layout, kSameShape, cut_broadcast});
+}
+
+// Sums of f16 and bf16 as they lie, where both operands lie as the result does.
+bool adds_in_order(const Use& use) {
+  return std::all_of(use.inputs.begin(), use.inputs.end(), [&](const Tensor& x) {
+    return is_half(x.dtype) && x.shape == use.out().shape && (x.blocked || x.is_contiguous());
+  });
+}
+
+Kernel add(const Use& use) {
+  if (!adds_in_order(use)) return arithmetic_kernel(use, [](auto x, auto z) { return x + z; });
+  const int64_t size = element_bytes(use.out().dtype);
+  return plain([=, sum = element_loops(use.out().dtype).add, count = use.out().elements(),
+                threads = use.threads](const Memory& m) -> Task {
+    return [=, x = m.inputs[0], z = m.inputs[1], y = m.outputs[0]] {
+      parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
+        sum(y + begin * size, x + begin * size, z + begin * size, end - begin);
+      });
+    };
+  });
 }
 
 template <class F>
@@ -221,7 +244,7 @@ void register_predicates(KernelTable& table) {
 }  // namespace
 
 void register_elementwise_binary_cpu(KernelTable& table) {
-  arithmetic(table, "add", [](auto x, auto z) { return x + z; });
+  table.add("add", {add, any_layout, kSameShape, cut_broadcast, adds_in_order});
   arithmetic(table, "sub", [](auto x, auto z) { return x - z; });
   arithmetic(table, "mul", [](auto x, auto z) { return x * z; });
   on_reals(table, "div", [](float x, float z) { return x / z; });

@@ -187,24 +187,27 @@ void register_masked(KernelTable& table) {
 
 // ---- smooth ones ----
 
-// Over contiguous arrays, by functions of simd.h.
+// In all precisions as they lie.
 Kernel gelu_tanh(const Use& use) {
-  use.require_f32(0);
-  return plain([count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), y = m.out<float>()] {
-      parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
-        simd::functions().gelu_tanh(y + begin, x + begin, end - begin);
-      });
+  if (!is_half(use.in(0).dtype)) use.require_f32(0);
+  const int64_t size = element_bytes(use.in(0).dtype);
+  return plain([=, gelu = element_loops(use.in(0).dtype).gelu_tanh, count = use.out().elements(),
+                threads = use.threads](const Memory& m) -> Task {
+    return [=, x = m.inputs[0], y = m.outputs[0]] {
+      parallel(threads, count, kGrain,
+               [=](int, int64_t begin, int64_t end) { gelu(y + begin * size, x + begin * size, end - begin); });
     };
   });
 }
 
 Kernel gelu_tanh_backward(const Use& use) {
-  use.require_f32(0);
-  return plain([count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
-    return [=, dy = m.in<float>(0), x = m.in<float>(1), dx = m.out<float>()] {
+  if (!is_half(use.in(0).dtype)) use.require_f32(0);
+  const int64_t size = element_bytes(use.in(0).dtype);
+  return plain([=, backward = element_loops(use.in(0).dtype).gelu_tanh_backward, count = use.out().elements(),
+                threads = use.threads](const Memory& m) -> Task {
+    return [=, dy = m.inputs[0], x = m.inputs[1], dx = m.outputs[0]] {
       parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
-        simd::functions().gelu_tanh_backward(dx + begin, dy + begin, x + begin, end - begin);
+        backward(dx + begin * size, dy + begin * size, x + begin * size, end - begin);
       });
     };
   });
@@ -252,8 +255,8 @@ void register_reading_input(KernelTable& table) {
   backward(table, "silu_backward", [](float x) { return fast_sigmoid(x) * (1 + x * (1 - fast_sigmoid(x))); });
   unary(table, "gelu", [](float x) { return x * normal_below(x); });
   backward(table, "gelu_backward", [](float x) { return normal_below(x) + x * normal_at(x); });
-  table.add("gelu_tanh", {gelu_tanh, contiguous_only, kUnary, by_elements});
-  table.add("gelu_tanh_backward", {gelu_tanh_backward, contiguous_only, kBackward, by_elements});
+  table.add("gelu_tanh", {gelu_tanh, contiguous_only, kUnary, by_elements, any_dtype});
+  table.add("gelu_tanh_backward", {gelu_tanh_backward, contiguous_only, kBackward, by_elements, any_dtype});
   unary(table, "hard_swish", [](float x) { return x * clamped(x / 6 + 0.5F, 0, 1); });
   backward(table, "hard_swish_backward", [](float x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5F; });
   unary(table, "sin", [](float x) { return std::sin(x); });

@@ -1,5 +1,5 @@
 // From one layout to another, by oneDNN.
-#include "plimsoll/kernels/copy.h"
+#include "plimsoll/kernels/cpu/support/copies.h"
 #include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
@@ -37,8 +37,8 @@ Tensor moved(Tensor tensor) {
 
 Kernel reorder(const Use& use) {
   if (use.in(0).blocked == use.out().blocked) {
-    return plain([from = use.in(0), to = use.out()](const Memory& m) -> Task {
-      return [=, x = m.in<std::byte>(0), y = m.out<std::byte>()] { copy_strided(from, x, to, y); };
+    return plain([from = use.in(0), to = use.out(), threads = use.threads](const Memory& m) -> Task {
+      return [=, x = m.in<std::byte>(0), y = m.out<std::byte>()] { copy_strided(from, x, to, y, threads); };
     });
   }
   if (use.out().dtype != DType::f32 && !is_half(use.out().dtype)) {

@@ -1,7 +1,8 @@
-// Normalisation of rows: layer_norm and rms_norm.
+// Normalisation of rows: layer_norm and rms_norm. Rows in f16 and bf16 are widened one by one.
 #include <cmath>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
 #include "plimsoll/kernels/cut.h"
@@ -15,10 +16,16 @@ struct RowNorm {
   float eps;
   bool centred;
   int threads;
+  Tensor like_x;  // and like y and their gradients
 
   RowNorm(const Use& use, bool with_mean)
-      : eps(static_cast<float>(use.call.real("eps"))), centred(with_mean), threads(use.threads) {
-    for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
+      : eps(static_cast<float>(use.call.real("eps"))),
+        centred(with_mean),
+        threads(use.threads),
+        like_x(contiguous(use.in(0).dtype, use.in(0).shape)) {
+    for (int i = 0; i < use.arity(); ++i) {
+      if (use.in(i).dtype != like_x.dtype || !is_half(like_x.dtype)) use.require_f32(i);
+    }
     const auto axis = static_cast<size_t>(use.call.axis("axis"));
     const Shape& x = use.in(0).shape;
     width = Shape(x.dims().subspan(axis)).elements();
@@ -26,6 +33,15 @@ struct RowNorm {
   }
 
   int64_t grain() const { return kGrain / (width + 1) + 1; }
+
+  // Room of each thread for rows in f32; none where that is what they are.
+  int64_t room_bytes(int count) const { return is_half(like_x.dtype) ? threads * count * row_bytes() : 0; }
+  float* room(std::byte* rooms, int count, int part, int row) const {
+    return reinterpret_cast<float*>(rooms + (part * count + row) * row_bytes());
+  }
+
+ private:
+  int64_t row_bytes() const { return align_up(width * 4, kAlignment); }
 };
 
 struct Statistics {
@@ -63,20 +79,25 @@ Kernel forward(const Use& use, bool centred) {
   const int rstd_place = centred ? 2 : 1;
   const bool wants_mean = centred && use.wants(1);
   const bool wants_rstd = use.wants(rstd_place);
-  return plain([=](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), weight = m.in<float>(1), bias = m.in<float>(2), y = m.out<float>(),
-            mean = wants_mean ? m.out<float>(1) : nullptr, rstd = wants_rstd ? m.out<float>(rstd_place) : nullptr] {
-      parallel(norm.threads, norm.rows, norm.grain(), [=](int, int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t at = row * norm.width;
-          const Statistics s = statistics_of(x + at, norm.width, norm.eps, norm.centred);
-          if (mean != nullptr) mean[row] = s.mean;
-          if (rstd != nullptr) rstd[row] = s.rstd;
-          normalise(y + at, x + at, weight, bias, norm.width, s);
-        }
-      });
-    };
-  });
+  return {norm.room_bytes(1), [=](const Memory& m) -> Task {
+            return [=, x = WideInput(norm.like_x, m.inputs[0]), weight = m.in<float>(1), bias = m.in<float>(2),
+                    y = WideOutput(norm.like_x, m.outputs[0]), mean = wants_mean ? m.out<float>(1) : nullptr,
+                    rstd = wants_rstd ? m.out<float>(rstd_place) : nullptr, scratch = m.scratch] {
+              parallel(norm.threads, norm.rows, norm.grain(), [=](int part, int64_t begin, int64_t end) {
+                float* room = norm.room(scratch, 1, part, 0);
+                for (int64_t row = begin; row < end; ++row) {
+                  const int64_t at = row * norm.width;
+                  const float* from = x.line(at, norm.width, room);
+                  float* to = y.line(at, room);
+                  const Statistics s = statistics_of(from, norm.width, norm.eps, norm.centred);
+                  if (mean != nullptr) mean[row] = s.mean;
+                  if (rstd != nullptr) rstd[row] = s.rstd;
+                  normalise(to, from, weight, bias, norm.width, s);
+                  y.keep(at, norm.width, to);
+                }
+              });
+            };
+          }};
 }
 
 struct RowGradient {
@@ -129,21 +150,27 @@ Kernel backward(const Use& use, bool centred) {
   const bool wants_weight = use.wants(1);
   const bool wants_bias = centred && use.wants(2);
   const int rstd_place = centred ? 3 : 2;
-  return {align_up(2 * norm.threads * norm.width * 4, kAlignment), [=](const Memory& m) -> Task {
-            return [=, dy = m.in<float>(0), x = m.in<float>(1), mean = centred ? m.in<float>(2) : nullptr,
-                    rstd = m.in<float>(rstd_place), weight = m.in<float>(rstd_place + 1), dx = m.out<float>(),
+  const int64_t sums = align_up(2 * norm.threads * norm.width * 4, kAlignment);
+  return {sums + norm.room_bytes(2), [=](const Memory& m) -> Task {
+            return [=, dy = WideInput(norm.like_x, m.inputs[0]), x = WideInput(norm.like_x, m.inputs[1]),
+                    mean = centred ? m.in<float>(2) : nullptr, rstd = m.in<float>(rstd_place),
+                    weight = m.in<float>(rstd_place + 1), dx = WideOutput(norm.like_x, m.outputs[0]),
                     dweight = wants_weight ? m.out<float>(1) : nullptr, dbias = wants_bias ? m.out<float>(2) : nullptr,
-                    partial = m.scratch_at<float>(0)] {
+                    partial = m.scratch_at<float>(0), rooms = m.scratch + sums] {
               const int64_t width = norm.width;
               float* bias_partial = partial + norm.threads * width;
               parallel(norm.threads, norm.rows, norm.grain(), [=](int part, int64_t begin, int64_t end) {
                 float* weight_sum = partial + part * width;
                 float* bias_sum = bias_partial + part * width;
+                float* room = norm.room(rooms, 2, part, 0);
                 for (int64_t i = 0; i < width; ++i) weight_sum[i] = bias_sum[i] = 0;
                 for (int64_t row = begin; row < end; ++row) {
                   const int64_t at = row * width;
-                  row_gradient({dx + at, dy + at, x + at, weight, weight_sum, bias_sum}, width,
-                               {mean == nullptr ? 0 : mean[row], rstd[row]}, centred);
+                  float* to = dx.line(at, room);
+                  row_gradient({to, dy.line(at, width, room), x.line(at, width, norm.room(rooms, 2, part, 1)), weight,
+                                weight_sum, bias_sum},
+                               width, {mean == nullptr ? 0 : mean[row], rstd[row]}, centred);
+                  dx.keep(at, width, to);
                 }
               });
               const int parts = parts_of(norm.threads, norm.rows, norm.grain());
@@ -159,6 +186,10 @@ Cut cut_rows(const Use& use, std::vector<int> inputs, std::vector<int> outputs, 
   return by_rows(use, std::move(inputs), std::move(outputs), std::move(sums));
 }
 
+// Weights and what is summed for them are f32.
+bool widens_rows(const Use& use) { return halves_only_in(use, {0}, {0}); }
+bool widens_rows_backward(const Use& use) { return halves_only_in(use, {0, 1}, {0}); }
+
 }  // namespace
 
 void register_norm_cpu(KernelTable& table) {
@@ -167,25 +198,29 @@ void register_norm_cpu(KernelTable& table) {
                            {},
                            [](const Use& use) {
                              return cut_rows(use, {0}, {0, 1, 2}, {});
-                           }});
+                           },
+                           widens_rows});
   table.add("layer_norm_backward", {[](const Use& use) { return backward(use, true); },
                                     contiguous_only,
                                     {},
                                     [](const Use& use) {
                                       return cut_rows(use, {0, 1, 2, 3}, {0}, {1, 2});
-                                    }});
+                                    },
+                                    widens_rows_backward});
   table.add("rms_norm", {[](const Use& use) { return forward(use, false); },
                          contiguous_only,
                          {},
                          [](const Use& use) {
                            return cut_rows(use, {0}, {0, 1}, {});
-                         }});
+                         },
+                         widens_rows});
   table.add("rms_norm_backward", {[](const Use& use) { return backward(use, false); },
                                   contiguous_only,
                                   {},
                                   [](const Use& use) {
                                     return cut_rows(use, {0, 1, 2}, {0}, {1});
-                                  }});
+                                  },
+                                  widens_rows_backward});
 }
 
 }  // namespace plimsoll::kernels

@@ -1,6 +1,5 @@
 // Copies, for uses of these ops that cannot be views.
-#include "plimsoll/kernels/copy.h"
-#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/copies.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -8,8 +7,8 @@ namespace {
 
 // The operand as it lies, but in the order of the result's elements.
 Kernel copy_as(const Use& use, const Tensor& source) {
-  return plain([source, target = use.out()](const Memory& m) -> Task {
-    return [=, from = m.in<std::byte>(0), to = m.out<std::byte>()] { copy_strided(source, from, target, to); };
+  return plain([source, target = use.out(), threads = use.threads](const Memory& m) -> Task {
+    return [=, from = m.in<std::byte>(0), to = m.out<std::byte>()] { copy_strided(source, from, target, to, threads); };
   });
 }
 
@@ -17,8 +16,8 @@ Kernel copy_all(const Use& use) { return copy_as(use, use.in(0)); }
 
 // The elements of a reshape keep their order, so the operand is copied in its own shape.
 Kernel reshape(const Use& use) {
-  return plain([source = use.in(0)](const Memory& m) -> Task {
-    return [=, from = m.in<std::byte>(0), to = m.out<std::byte>()] { copy_to_contiguous(source, from, to); };
+  return plain([source = use.in(0), threads = use.threads](const Memory& m) -> Task {
+    return [=, from = m.in<std::byte>(0), to = m.out<std::byte>()] { copy_to_contiguous(source, from, to, threads); };
   });
 }
 

@@ -1,7 +1,7 @@
 // Parts of arrays, copied where they cannot be views.
 #include <cstring>
 
-#include "plimsoll/kernels/copy.h"
+#include "plimsoll/kernels/cpu/support/copies.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -34,19 +34,20 @@ Part piece_of(const Tensor& whole, int axis, int64_t first, int64_t size) {
 
 Kernel slice(const Use& use) {
   const Part part = strided_part(use.in(0), use.call.dims("starts"), use.call.dims("steps"), use.out().shape);
-  return plain([part](const Memory& m) -> Task {
+  return plain([part, threads = use.threads](const Memory& m) -> Task {
     return [=, from = m.in<std::byte>(0) + part.offset, to = m.out<std::byte>()] {
-      copy_to_contiguous(part.tensor, from, to);
+      copy_to_contiguous(part.tensor, from, to, threads);
     };
   });
 }
 
 Kernel slice_backward(const Use& use) {
   const Part part = strided_part(use.out(), use.call.dims("starts"), use.call.dims("steps"), use.in(0).shape);
-  return plain([part, source = use.in(0), bytes = static_cast<size_t>(use.out().bytes())](const Memory& m) -> Task {
+  return plain([part, source = use.in(0), bytes = static_cast<size_t>(use.out().bytes()),
+                threads = use.threads](const Memory& m) -> Task {
     return [=, from = m.in<std::byte>(0), to = m.out<std::byte>()] {
       std::memset(to, 0, bytes);
-      copy_strided(source, from, part.tensor, to + part.offset);
+      copy_strided(source, from, part.tensor, to + part.offset, threads);
     };
   });
 }
@@ -59,10 +60,10 @@ Kernel split(const Use& use) {
     parts.push_back(piece_of(use.in(0), axis, first, piece.shape[axis]));
     first += piece.shape[axis];
   }
-  return plain([parts, made = use.made](const Memory& m) -> Task {
+  return plain([parts, made = use.made, threads = use.threads](const Memory& m) -> Task {
     return [=, from = m.in<std::byte>(0), to = m.outputs] {
       for (size_t k = 0; k < parts.size(); ++k) {
-        if (made[k]) copy_to_contiguous(parts[k].tensor, from + parts[k].offset, to[k]);
+        if (made[k]) copy_to_contiguous(parts[k].tensor, from + parts[k].offset, to[k], threads);
       }
     };
   });
@@ -76,10 +77,11 @@ Kernel concat(const Use& use) {
     parts.push_back(piece_of(use.out(), axis, first, piece.shape[axis]));
     first += piece.shape[axis];
   }
-  return plain([parts, sources = use.inputs](const Memory& m) -> Task {
+  return plain([parts, sources = use.inputs, threads = use.threads](const Memory& m) -> Task {
     return [=, from = m.inputs, to = m.out<std::byte>()] {
       for (size_t i = 0; i < parts.size(); ++i) {
-        if (sources[i].elements() > 0) copy_strided(sources[i], from[i], parts[i].tensor, to + parts[i].offset);
+        if (sources[i].elements() == 0) continue;
+        copy_strided(sources[i], from[i], parts[i].tensor, to + parts[i].offset, threads);
       }
     };
   });

@@ -1,6 +1,7 @@
 // The code of simd.h, compiled into the namespace PLIMSOLL_SIMD by the file that includes it; body/ has its parts.
 #include "plimsoll/kernels/cpu/simd/body/channels.h"
 #include "plimsoll/kernels/cpu/simd/body/exponentials.h"
+#include "plimsoll/kernels/cpu/simd/body/maps.h"
 #include "plimsoll/kernels/cpu/simd/body/masks.h"
 #include "plimsoll/kernels/cpu/simd/body/pools.h"
 #include "plimsoll/kernels/cpu/simd/body/tiles.h"
@@ -13,6 +14,12 @@ template <class D>
 constexpr ElementLoops loops_on() {
   return {.relu = relu<D>,
           .keep = keep<D>,
+          .add = add<D>,
+          .largest = largest<D>,
+          .sum_of_exp = sum_of_exp<D>,
+          .exp_slope = exp_slope<D>,
+          .gelu_tanh = gelu_tanh<D>,
+          .gelu_tanh_backward = gelu_tanh_backward<D>,
           .max_pool_u8 = {max_pool<D, uint8_t>, max_pool_backward<D, uint8_t>},
           .max_pool_i32 = {max_pool<D, int32_t>, max_pool_backward<D, int32_t>},
           .average_pool = average_pool<D>,
@@ -30,12 +37,8 @@ const Functions kFunctions = {
     .channels = {sum_channels, sum_squares, sum_slopes, affine, gradient},
     .multiply = multiply,
     .transpose = transpose,
-    .largest = largest,
-    .sum_of_exp = sum_of_exp,
+    .largest = largest<F32>,
     .exp_in_place = exp_in_place,
-    .exp_slope = exp_slope,
-    .gelu_tanh = gelu_tanh,
-    .gelu_tanh_backward = gelu_tanh_backward,
 };
 
 }  // namespace plimsoll::kernels::simd::PLIMSOLL_SIMD

@@ -82,6 +82,20 @@ struct ElementLoops {
   // dx = dy where the bit is set, else 0.
   void (*keep)(void* dx, const void* dy, const uint8_t* mask, int64_t count);
 
+  // y = x + z; y may lie where x or z does.
+  void (*add)(void* y, const void* x, const void* z, int64_t count);
+
+  // Exponentials are to about 2 units in the last place, and those below the smallest normal number are 0. On f16 and
+  // bf16 they are to 2^-17 of themselves, below the smallest normal number anything from 0 to it; GELU is to 2^-13 of
+  // itself, its slope to 2^-13: well below what these dtypes tell apart. NaN stays. Results may lie where operands do.
+  float (*largest)(const void* x, int64_t count);  // minus infinity when there is none; NaN is passed over
+  // Of exp(x - shift). Fetches what lies behind x meanwhile: lines are read one after the other.
+  float (*sum_of_exp)(const void* x, int64_t count, float shift);
+  // dx = slope * (exp(x - shift) - share)
+  void (*exp_slope)(void* dx, const void* x, int64_t count, float shift, float slope, float share);
+  void (*gelu_tanh)(void* y, const void* x, int64_t count);
+  void (*gelu_tanh_backward)(void* dx, const void* dy, const void* x, int64_t count);
+
   MaxPool<uint8_t> max_pool_u8;
   MaxPool<int32_t> max_pool_i32;
   void (*average_pool)(const PoolPlane& plane, const void* x, void* y);
@@ -114,14 +128,9 @@ struct Functions {
   // [rows, columns] to [columns, rows].
   void (*transpose)(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns);
 
-  // Exponentials to about 2 units in the last place; those below the smallest normal number are 0. NaN stays.
-  float (*largest)(const float* x, int64_t count);  // minus infinity when there is none; NaN is passed over
-  float (*sum_of_exp)(const float* x, int64_t count, float shift);  // of exp(x - shift)
-  float (*exp_in_place)(float* x, int64_t count, float shift);      // x = exp(x - shift), and their sum
-  // dx = slope * (exp(x - shift) - share); dx may lie where x does.
-  void (*exp_slope)(float* dx, const float* x, int64_t count, float shift, float slope, float share);
-  void (*gelu_tanh)(float* y, const float* x, int64_t count);
-  void (*gelu_tanh_backward)(float* dx, const float* dy, const float* x, int64_t count);
+  float (*largest)(const void* x, int64_t count);  // in f32, as ElementLoops
+  // x = exp(x - shift), and their sum.
+  float (*exp_in_place)(float* x, int64_t count, float shift);
 };
 
 // For this machine.

@@ -11,6 +11,12 @@
 
 namespace plimsoll::kernels {
 
+// log(sum(exp(x))) of a line in one piece; infinite when all of it is minus infinity or some of it is infinite.
+inline float log_sum_exp(const simd::ElementLoops& loops, const void* x, int64_t length) {
+  const float most = loops.largest(x, length);
+  return std::isinf(most) ? most : most + std::log(loops.sum_of_exp(x, length, most));
+}
+
 // Element i of a line lies `i * stride` after its start.
 struct Lines {
   int64_t outer = 1;
@@ -28,20 +34,20 @@ struct Lines {
   int64_t grain() const { return kGrain / (length + 1) + 1; }  // lines that are worth a thread
 
   float largest(const float* x) const {
-    if (stride == 1) return simd::functions().largest(x, length);
+    if (stride == 1) return simd::functions().on_f32.largest(x, length);
     float most = -std::numeric_limits<float>::infinity();
     for (int64_t i = 0; i < length; ++i) most = x[i * stride] > most ? x[i * stride] : most;
     return most;
   }
 
   float exp_sum(const float* x, float most) const {
-    if (stride == 1) return simd::functions().sum_of_exp(x, length, most);
+    if (stride == 1) return simd::functions().on_f32.sum_of_exp(x, length, most);
     float sum = 0;
     for (int64_t i = 0; i < length; ++i) sum += fast_exp(x[i * stride] - most);
     return sum;
   }
 
-  // log(sum(exp(x))) along a line; infinite when all of it is minus infinity or some of it is infinite.
+  // As above, of a line with any stride.
   float log_sum_exp(const float* x) const {
     const float most = largest(x);
     return std::isinf(most) ? most : most + std::log(exp_sum(x, most));

@@ -1,20 +1,10 @@
 // Exponentials, and what is made of them.
 #pragma once
 
-#include "plimsoll/kernels/cpu/simd/body/vectors.h"
+#include "plimsoll/kernels/cpu/simd/body/maps.h"
 
 namespace plimsoll::kernels::simd::PLIMSOLL_SIMD {
 namespace {
-
-[[gnu::always_inline]] inline Floats load_some(const float* from, int64_t count, float rest) {
-  Floats vector = Floats{} + rest;
-  for (int64_t i = 0; i < count; ++i) vector[i] = from[i];
-  return vector;
-}
-
-[[gnu::always_inline]] inline void store_some(float* to, const Floats& vector, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = vector[i];
-}
 
 [[gnu::always_inline]] inline float sum(const Floats& vector) {
   float total = 0;
@@ -24,8 +14,7 @@ namespace {
 
 [[gnu::always_inline]] inline Floats exp(const Floats& x) {
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves no fraction
-  const Floats low = x < -87.3F ? Floats{} - 87.3F : x;
-  const Floats held = low > 88.3F ? Floats{} + 88.3F : low;
+  const Floats held = clamp(x, -87.3F, 88.3F);
   const Floats n = (held * 1.44269504F + kRound) - kRound;
   const Floats r = (held - n * 0.693359375F) + n * 2.12194440e-4F;
   Floats p = Floats{} + 1.9875691500e-4F;
@@ -40,24 +29,61 @@ namespace {
   return x > 88.72F ? Floats{} + __builtin_inff() : (x < -87.3F ? Floats{} : y);
 }
 
-float largest(const float* x, int64_t count) {
-  Floats most = Floats{} - __builtin_inff();
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const auto v = load<Floats>(x + i);
-    most = v > most ? v : most;
+// 2^x to 2^-18 of itself, in half the steps; below the smallest normal number anything between that and 0. NaN stays.
+[[gnu::always_inline]] inline Floats quick_exp2(const Floats& x) {
+  constexpr float kRound = 12582912.0F;  // as above; the last bits of the sum are then the whole part
+  const Floats held = clamp(x, -127.0F, 128.0F);
+  const Floats moved = held + kRound;
+  const Floats r = held - (moved - kRound);
+  Floats p = Floats{} + 9.5828525e-3F;
+  p = p * r + 5.5906426e-2F;
+  p = p * r + 2.4024099e-1F;
+  p = p * r + 6.9312419e-1F;
+  p = p * r + 1.0F;
+  return from_bits(bits(p) + (bits(moved) << 23));
+}
+
+constexpr float kLog2E = 1.44269504F;
+
+// Of what is read and written as halves there is no more to know.
+template <class D>
+[[gnu::always_inline]] inline Floats exp_for(const Floats& x) {
+  if constexpr (D::kIsHalf) {
+    return quick_exp2(x * kLog2E);
+  } else {
+    return exp(x);
   }
+}
+
+template <class D>
+float largest(const void* x_data, int64_t count) {
+  const auto* x = static_cast<const typename D::Element*>(x_data);
+  Floats most[4];  // none waits for the one before
+  for (Floats& each : most) each = Floats{} - __builtin_inff();
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    for (int64_t k = 0; k < 4; ++k) most[k] = larger(load_wide<D>(x + i + k * kLanes), most[k]);
+  }
+  for (; i < count; i += kLanes) {
+    const int64_t some = count - i < kLanes ? count - i : kLanes;
+    most[0] = larger(load_some<D>(x + i, some, -__builtin_inff()), most[0]);
+  }
+  const Floats all = larger(larger(most[0], most[1]), larger(most[2], most[3]));
   float one = -__builtin_inff();
-  for (int64_t lane = 0; lane < kLanes; ++lane) one = most[lane] > one ? most[lane] : one;
-  for (; i < count; ++i) one = x[i] > one ? x[i] : one;
+  for (int64_t lane = 0; lane < kLanes; ++lane) one = all[lane] > one ? all[lane] : one;
   return one;
 }
 
-float sum_of_exp(const float* x, int64_t count, float shift) {
+template <class D>
+float sum_of_exp(const void* x_data, int64_t count, float shift) {
+  const auto* x = static_cast<const typename D::Element*>(x_data);
   Floats total = {};
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) total += exp(load<Floats>(x + i) - shift);
-  if (i < count) total += exp(load_some(x + i, count - i, -__builtin_inff()) - shift);
+  for (; i + kLanes <= count; i += kLanes) {
+    __builtin_prefetch(x + count + i, 0, 2);  // while the memory has nothing to do
+    total += exp_for<D>(load_wide<D>(x + i) - shift);
+  }
+  if (i < count) total += exp_for<D>(load_some<D>(x + i, count - i, -__builtin_inff()) - shift);
   return sum(total);
 }
 
@@ -70,23 +96,16 @@ float exp_in_place(float* x, int64_t count, float shift) {
     store(x + i, y);
   }
   if (i < count) {
-    const Floats y = exp(load_some(x + i, count - i, -__builtin_inff()) - shift);
+    const Floats y = exp(load_some<F32>(x + i, count - i, -__builtin_inff()) - shift);
     total += y;
-    store_some(x + i, y, count - i);
+    store_some<F32>(x + i, y, count - i);
   }
   return sum(total);
 }
 
-// Calls f(x) with vectors of x for vectors of y; what is left of the last ones is not stored.
-template <class F>
-[[gnu::always_inline]] inline void map(float* y, const float* x, int64_t count, const F& f) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(y + i, f(load<Floats>(x + i)));
-  if (i < count) store_some(y + i, f(load_some(x + i, count - i, 0)), count - i);
-}
-
-void exp_slope(float* dx, const float* x, int64_t count, float shift, float slope, float share) {
-  map(dx, x, count, [=](const Floats& v) { return slope * (exp(v - shift) - share); });
+template <class D>
+void exp_slope(void* dx, const void* x, int64_t count, float shift, float slope, float share) {
+  map<D>(dx, x, count, [=](const Floats& v) { return slope * (exp_for<D>(v - shift) - share); });
 }
 
 constexpr float kGeluScale = 0.7978845608F;  // sqrt(2 / pi)
@@ -98,21 +117,43 @@ constexpr float kGeluCube = 0.044715F;
   return 1.0F - 2.0F / (1.0F + exp(2.0F * inner));
 }
 
-void gelu_tanh(float* y, const float* x, int64_t count) {
-  map(y, x, count, [](const Floats& v) { return 0.5F * v * (1.0F + gelu_gate(v)); });
+// exp(-2 * inner): gelu is x / (1 + that).
+[[gnu::always_inline]] inline Floats gelu_rest(const Floats& x) {
+  constexpr float kFactor = -2.0F * kLog2E * kGeluScale;
+  return quick_exp2(x * (kFactor + kFactor * kGeluCube * (x * x)));
 }
 
+template <class D>
+[[gnu::always_inline]] inline Floats gelu_for(const Floats& x) {
+  if constexpr (D::kIsHalf) {
+    return x * quick_reciprocal(1.0F + gelu_rest(x));
+  } else {
+    return 0.5F * x * (1.0F + gelu_gate(x));
+  }
+}
+
+template <class D>
+void gelu_tanh(void* y, const void* x, int64_t count) {
+  map<D>(y, x, count, [](const Floats& v) { return gelu_for<D>(v); });
+}
+
+template <class D>
 [[gnu::always_inline]] inline Floats gelu_slope(const Floats& x) {
-  const Floats gate = gelu_gate(x);
-  return 0.5F * (1.0F + gate) + 0.5F * x * (1.0F - gate * gate) * kGeluScale * (1.0F + 3.0F * kGeluCube * x * x);
+  if constexpr (D::kIsHalf) {
+    const Floats held = clamp(x, -10.0F, 10.0F);  // beyond, 0 or 1
+    const Floats rest = gelu_rest(held);
+    const Floats share = quick_reciprocal(1.0F + rest);
+    const Floats inner_slope = 2.0F * kGeluScale + 6.0F * kGeluScale * kGeluCube * (held * held);
+    return share + held * share * (rest * share) * inner_slope;
+  } else {
+    const Floats gate = gelu_gate(x);
+    return 0.5F * (1.0F + gate) + 0.5F * x * (1.0F - gate * gate) * kGeluScale * (1.0F + 3.0F * kGeluCube * x * x);
+  }
 }
 
-void gelu_tanh_backward(float* dx, const float* dy, const float* x, int64_t count) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(dx + i, load<Floats>(dy + i) * gelu_slope(load<Floats>(x + i)));
-  if (i == count) return;
-  const Floats slope = gelu_slope(load_some(x + i, count - i, 0));
-  store_some(dx + i, load_some(dy + i, count - i, 0) * slope, count - i);
+template <class D>
+void gelu_tanh_backward(void* dx, const void* dy, const void* x, int64_t count) {
+  map<D>(dx, dy, x, count, [](const Floats& slope, const Floats& v) { return slope * gelu_slope<D>(v); });
 }
 
 }  // namespace

@@ -48,13 +48,29 @@ template <class Vector, class Element>
 #endif
 }
 
-// ---- between widths ----
+// ---- one instruction, of which compilers make several, or take vectors apart ----
 
 #if defined(__AVX512DQ__)
 
 constexpr __mmask16 kAllLanes = 0xFFFF;
 
-// One instruction, where compilers make several of __builtin_convertvector, or take the vector apart.
+// The larger or smaller; b where a is NaN, or b.
+[[gnu::always_inline]] inline Floats larger(const Floats& a, const Floats& b) {
+  const __m512 y = _mm512_maskz_max_ps(kAllLanes, load<__m512>(&a), load<__m512>(&b));
+  return load<Floats>(&y);
+}
+
+[[gnu::always_inline]] inline Floats smaller(const Floats& a, const Floats& b) {
+  const __m512 y = _mm512_maskz_min_ps(kAllLanes, load<__m512>(&a), load<__m512>(&b));
+  return load<Floats>(&y);
+}
+
+// 1 / x to 2^-14 of itself.
+[[gnu::always_inline]] inline Floats quick_reciprocal(const Floats& x) {
+  const __m512 y = _mm512_maskz_rcp14_ps(kAllLanes, load<__m512>(&x));
+  return load<Floats>(&y);
+}
+
 [[gnu::always_inline]] inline Ints from_bytes(const Bytes& x) {
   const __m512i wide = _mm512_maskz_cvtepu8_epi32(kAllLanes, load<__m128i>(&x));
   return load<Ints>(&wide);
@@ -75,14 +91,30 @@ constexpr __mmask16 kAllLanes = 0xFFFF;
   return load<Halves>(&narrow);
 }
 
+[[gnu::always_inline]] inline Halves upper_halves(const Words& x) {
+  using Places [[gnu::vector_size(2 * kLanes * sizeof(uint16_t))]] = uint16_t;
+  constexpr Places kOdd = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+  const __m512i picked = _mm512_maskz_permutexvar_epi16(~__mmask32{}, load<__m512i>(&kOdd), load<__m512i>(&x));
+  return load<Halves>(&picked);
+}
+
 #else
 
+[[gnu::always_inline]] inline Floats larger(const Floats& a, const Floats& b) { return a > b ? a : b; }
+[[gnu::always_inline]] inline Floats smaller(const Floats& a, const Floats& b) { return a < b ? a : b; }
+[[gnu::always_inline]] inline Floats quick_reciprocal(const Floats& x) { return 1.0F / x; }
 [[gnu::always_inline]] inline Ints from_bytes(const Bytes& x) { return __builtin_convertvector(x, Ints); }
 [[gnu::always_inline]] inline Bytes to_bytes(const Ints& x) { return __builtin_convertvector(x, Bytes); }
 [[gnu::always_inline]] inline Words from_halves(const Halves& x) { return __builtin_convertvector(x, Words); }
 [[gnu::always_inline]] inline Halves to_halves(const Words& x) { return __builtin_convertvector(x, Halves); }
+[[gnu::always_inline]] inline Halves upper_halves(const Words& x) { return to_halves(x >> 16); }
 
 #endif
+
+// Between the two; NaN stays.
+[[gnu::always_inline]] inline Floats clamp(const Floats& x, float low, float high) {
+  return smaller(Floats{} + high, larger(Floats{} + low, x));
+}
 
 // ---- halves ----
 
@@ -95,7 +127,7 @@ constexpr __mmask16 kAllLanes = 0xFFFF;
   const Words b = bits(x);
   const Words rounded = b + 0x7FFFU + (b >> 16 & 1U);
   const Words quiet = b | 0x400000U;
-  return to_halves((x != x ? quiet : rounded) >> 16);  // NOLINT(misc-redundant-expression)
+  return upper_halves(x != x ? quiet : rounded);  // NOLINT(misc-redundant-expression)
 }
 
 #if defined(__AVX512DQ__)
@@ -136,6 +168,7 @@ constexpr __mmask16 kAllLanes = 0xFFFF;
 // ---- elements of one dtype ----
 
 struct F32 {
+  static constexpr bool kIsHalf = false;
   using Element = float;
   using Vector = Floats;
   [[gnu::always_inline]] static Floats widen(const Floats& x) { return x; }
@@ -145,6 +178,7 @@ struct F32 {
 
 template <Floats (*From)(const Halves&), Halves (*To)(const Floats&)>
 struct Half {
+  static constexpr bool kIsHalf = true;
   using Element = uint16_t;
   using Vector = Halves;
   [[gnu::always_inline]] static Floats widen(const Halves& x) { return From(x); }
