@@ -58,6 +58,7 @@ struct Use {
   int threads = 1;
   int64_t spare_bytes = 0;     // of scratch that are little beside what the whole program holds anyhow
   bool least_scratch = false;  // scratch counts more than speed
+  bool matrix_units = false;   // for bf16 (cpu/tiles/tiles.h)
 
   int arity() const { return static_cast<int>(inputs.size()); }
   const Tensor& in(int i) const { return inputs[static_cast<size_t>(i)]; }
@@ -154,13 +155,14 @@ class KernelTable {
   void add(std::string_view op, KernelDef def);  // ArgumentError for an op that is not, or has one: a bug in a family
   const KernelDef* find(std::string_view op) const;
 
-  // Blocked tensors of bf16 have their channels last: what matrix units like. Kernels get f32 copies as all others.
-  void put_bf16_channels_last() { bf16_channels_last_ = true; }
-  bool bf16_channels_last() const { return bf16_channels_last_; }
+  // The machine multiplies matrices of bf16. Then blocked tensors of bf16 have their channels last, as such units like
+  // it; kernels get f32 copies as all others.
+  void use_matrix_units() { has_matrix_units_ = true; }
+  bool has_matrix_units() const { return has_matrix_units_; }
 
  private:
   std::unordered_map<std::string, KernelDef> by_op_;
-  bool bf16_channels_last_ = false;
+  bool has_matrix_units_ = false;
 };
 
 }  // namespace plimsoll::kernels

@@ -60,7 +60,7 @@ void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, 
       Tensor& tensor = tensors[at];
       const bool works_so = lowered.blocked_ops[place] && tensor.shape.rank() > 1 && tensor.is_contiguous();
       tensor.blocked = works_so || lowered.blocked_values[static_cast<size_t>(values[at].index)];
-      tensor.channels_last = tensor.blocked && tensor.dtype == DType::bf16 && lowered.bf16_channels_last;
+      tensor.channels_last = tensor.blocked && tensor.dtype == DType::bf16 && lowered.matrix_units;
     }
   };
   mark(use.inputs, op.inputs, blocking.inputs);
@@ -150,6 +150,7 @@ Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t p
   const KernelDef& def = definition(table, use, lowered.device);
   use.spare_bytes = lowered.spare_bytes;
   use.least_scratch = lowered.least_scratch;
+  use.matrix_units = lowered.matrix_units;
   mark_blocked(use, lowered, place, op, def.blocking);
   return prepare_in_any_precision(def, use);
 }
@@ -172,10 +173,11 @@ LoweredOp prepare_added(const Lowered& lowered, const Program& program, const Op
   return with_cost(definition(kernels_of(lowered.device), use, lowered.device).prepare(use), program, op);
 }
 
-Kernel prepare_use(const Use& use, const DeviceOptions& options) {
+Kernel prepare_use(Use use, const DeviceOptions& options) {
   use_threads(use.threads);
-  const KernelDef& def = definition(kernels_of(options.device), use, options.device);
-  return prepare_in_any_precision(def, use);
+  const KernelTable& table = kernels_of(options.device);
+  use.matrix_units = options.matrix_units.value_or(table.has_matrix_units());
+  return prepare_in_any_precision(definition(table, use, options.device), use);
 }
 
 Lowered prepare(Program program, const DeviceOptions& options) {
@@ -189,7 +191,7 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   lowered.blocked_ops = std::move(blocked.ops);
   lowered.spare_bytes = spare_bytes(lowered.program);
   lowered.least_scratch = options.least_scratch;
-  lowered.bf16_channels_last = options.bf16_channels_last.value_or(table.bf16_channels_last());
+  lowered.matrix_units = options.matrix_units.value_or(table.has_matrix_units());
   for (size_t i = 0; i < lowered.program.ops.size(); ++i) {
     const Op& op = lowered.program.ops[i];
     lowered.ops.push_back(with_cost(prepare_kernel(table, lowered, i, op), lowered.program, op));

@@ -167,8 +167,8 @@ TEST(Halves, LieWithTheirChannelsLast) {
     const Program program = with_gradients(before + between + after);
     const auto values = random_values(program, {});
     for (const int threads : {1, 2}) {
-      const auto found = outputs_of(program, values, {.threads = threads, .bf16_channels_last = true});
-      const auto expected = outputs_of(program, values, {.threads = threads, .bf16_channels_last = false});
+      const auto found = outputs_of(program, values, {.threads = threads, .matrix_units = true});
+      const auto expected = outputs_of(program, values, {.threads = threads, .matrix_units = false});
       for (size_t i = 0; i < expected.size(); ++i) {
         SCOPED_TRACE(fmt::format("output {} of\n{}", i, program::write_program(program)));
         expect_near(found[i], expected[i], tolerance);

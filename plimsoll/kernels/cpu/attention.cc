@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/attention_units.h"
 #include "plimsoll/kernels/cpu/support/gemm.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cut.h"
@@ -18,16 +19,6 @@ namespace {
 constexpr int64_t kQueries = 48;  // in a tile
 constexpr int64_t kKeys = 64;
 
-// [batch, heads, lines, columns] with columns together.
-struct Heads {
-  int64_t batch_stride, head_stride, line_stride;
-
-  explicit Heads(const Tensor& t) : batch_stride(t.stride(0)), head_stride(t.stride(1)), line_stride(t.stride(2)) {}
-  int64_t at(int64_t batch, int64_t head, int64_t line) const {
-    return batch * batch_stride + head * head_stride + line * line_stride;
-  }
-};
-
 struct Attention : AttentionSizes {
   Heads q, k, v;
 
@@ -35,36 +26,7 @@ struct Attention : AttentionSizes {
       : AttentionSizes(use, first, mask_place), q(use.in(first)), k(use.in(first + 1)), v(use.in(first + 2)) {}
 
   int64_t blocks() const { return (queries + kQueries - 1) / kQueries; }
-  // Keys that a block of queries that ends at `end` sees.
-  int64_t keys_seen(int64_t end) const { return causal ? std::min(keys, end) : keys; }
 };
-
-// One block of queries of one head against one block of keys.
-struct Tile {
-  int64_t batch, head;
-  int64_t query, queries;  // first, and how many
-  int64_t key, keys;
-};
-
-// Hides keys that take no part and adds the mask; scores are [queries, kKeys].
-void apply_mask(const Attention& a, const Tile& t, const std::byte* mask, float* scores) {
-  for (int64_t i = 0; a.causal && i < t.queries; ++i) {
-    for (int64_t j = std::max<int64_t>(0, t.query + i + 1 - t.key); j < t.keys; ++j) scores[i * kKeys + j] = kUnseen;
-  }
-  if (!a.mask.given) return;
-  const auto& s = a.mask.strides;
-  for (int64_t i = 0; i < t.queries; ++i) {
-    const int64_t line = t.batch * s[0] + t.head * s[1] + (t.query + i) * s[2] + t.key * s[3];
-    for (int64_t j = 0; j < t.keys; ++j) {
-      float& score = scores[i * kKeys + j];
-      if (a.mask.boolean) {
-        if (reinterpret_cast<const uint8_t*>(mask)[line + j * s[3]] == 0) score = kUnseen;
-      } else {
-        score += reinterpret_cast<const float*>(mask)[line + j * s[3]];
-      }
-    }
-  }
-}
 
 PLIMSOLL_VECTORISED void scale_row(float* x, int64_t count, float factor) {
 #pragma omp simd
@@ -79,7 +41,7 @@ struct Operands {
 };
 
 // scale * q k' and the mask, into [queries, kKeys]. `turned` has room for [dim, kKeys].
-void score(const Attention& a, const Operands& o, const Tile& t, float* turned, float* scores) {
+void score(const Attention& a, const Operands& o, const AttentionTile& t, float* turned, float* scores) {
   transpose_tile(o.k + a.k.at(t.batch, t.head, t.key), a.k.line_stride, turned, kKeys, t.keys, a.dim);
   multiply({.rows = t.queries,
             .columns = t.keys,
@@ -93,7 +55,7 @@ void score(const Attention& a, const Operands& o, const Tile& t, float* turned, 
             .c_row = kKeys,
             .add = false});
   for (int64_t i = 0; i < t.queries; ++i) scale_row(scores + i * kKeys, t.keys, a.scale);
-  apply_mask(a, t, o.mask, scores);
+  apply_mask(a, t, o.mask, scores, kKeys);
 }
 
 // ---- forward ----
@@ -110,7 +72,8 @@ struct ForwardScratch {
 };
 
 // Brings the block's rows of y, its largest scores and its sums up to date with one more block of keys.
-void take_in(const Attention& a, const Operands& o, const Tile& t, const ForwardScratch& s, float* own, float* y) {
+void take_in(const Attention& a, const Operands& o, const AttentionTile& t, const ForwardScratch& s, float* own,
+             float* y) {
   float* scores = own + s.scores;
   score(a, o, t, own, scores);
   for (int64_t i = 0; i < t.queries; ++i) {
@@ -143,7 +106,7 @@ void take_in(const Attention& a, const Operands& o, const Tile& t, const Forward
 void forward_block(const Attention& a, const Operands& o, int64_t block, const ForwardScratch& s, float* own, float* y,
                    float* lse) {
   const int64_t head = block / a.blocks();
-  Tile t{head / a.heads, head % a.heads, block % a.blocks() * kQueries, 0, 0, 0};
+  AttentionTile t{head / a.heads, head % a.heads, block % a.blocks() * kQueries, 0, 0, 0};
   t.queries = std::min(kQueries, a.queries - t.query);
   float* rows = y + (head * a.queries + t.query) * a.width;
   std::fill(rows, rows + t.queries * a.width, 0.0F);
@@ -163,6 +126,8 @@ void forward_block(const Attention& a, const Operands& o, int64_t block, const F
 }
 
 Kernel forward(const Use& use) {
+  if (attends_by_units(use, 0)) return units_forward(use);
+  use.require_f32(0);
   const Attention a(use, 0, 3);
   const ForwardScratch s(a);
   return {a.threads * s.floats * 4, [=, wants_lse = use.wants(1)](const Memory& m) -> Task {
@@ -208,8 +173,8 @@ PLIMSOLL_VECTORISED void score_gradient(float* dscores, const float* weights, in
 }
 
 // dV += P' dY, dQ += dS K, dK += dS' Q for one tile.
-void backward_tile(const Attention& a, const Operands& o, const Gradients& g, const Tile& t, const BackwardScratch& s,
-                   float* own) {
+void backward_tile(const Attention& a, const Operands& o, const Gradients& g, const AttentionTile& t,
+                   const BackwardScratch& s, float* own) {
   const int64_t head = t.batch * a.heads + t.head;
   float* weights = own + s.scores;
   float* dscores = own + s.dscores;
@@ -245,7 +210,7 @@ void backward_head(const Attention& a, const Operands& o, const Gradients& g, in
   std::fill(g.dq + head * a.queries * a.dim, g.dq + (head + 1) * a.queries * a.dim, 0.0F);
   std::fill(g.dk + head * a.keys * a.dim, g.dk + (head + 1) * a.keys * a.dim, 0.0F);
   std::fill(g.dv + head * a.keys * a.width, g.dv + (head + 1) * a.keys * a.width, 0.0F);
-  Tile t{head / a.heads, head % a.heads, 0, 0, 0, 0};
+  AttentionTile t{head / a.heads, head % a.heads, 0, 0, 0, 0};
   for (t.query = 0; t.query < a.queries; t.query += kQueries) {
     t.queries = std::min(kQueries, a.queries - t.query);
     for (int64_t i = 0; i < t.queries; ++i) {
@@ -265,6 +230,8 @@ void backward_head(const Attention& a, const Operands& o, const Gradients& g, in
 
 Kernel backward(const Use& use) {
   if (use.wants(3)) use.unsupported("the CPU has no gradient of a mask");
+  if (attends_by_units(use, 1)) return units_backward(use);
+  use.require_f32(1);
   const Attention a(use, 1, 6);
   const BackwardScratch s(a);
   const Heads dy_heads(use.in(0));
@@ -299,12 +266,20 @@ Cut by_samples(const Use& use, std::vector<int> inputs, std::vector<int> outputs
 }  // namespace
 
 void register_attention_cpu(KernelTable& table) {
-  table.add("attention", {forward, whole_lines, {}, [](const Use& use) {
+  table.add("attention", {forward,
+                          whole_lines,
+                          {},
+                          [](const Use& use) {
                             return by_samples(use, {0, 1, 2}, {0, 1}, 3);
-                          }});
-  table.add("attention_backward", {backward, whole_lines, {}, [](const Use& use) {
+                          },
+                          [](const Use& use) { return attends_by_units(use, 0); }});
+  table.add("attention_backward", {backward,
+                                   whole_lines,
+                                   {},
+                                   [](const Use& use) {
                                      return by_samples(use, {0, 1, 2, 3, 4, 5}, {0, 1, 2}, 6);
-                                   }});
+                                   },
+                                   [](const Use& use) { return attends_by_units(use, 1); }});
 }
 
 }  // namespace plimsoll::kernels

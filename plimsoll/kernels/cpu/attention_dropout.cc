@@ -23,7 +23,9 @@ struct Attention : AttentionSizes {
         stream(static_cast<uint64_t>(use.call.integer("stream"))),
         offset(static_cast<uint64_t>(use.call.integer("offset"))),
         threshold(program::drop_threshold(use.call.real("rate"))),
-        kept_scale(static_cast<float>(1 / (1 - use.call.real("rate")))) {}
+        kept_scale(static_cast<float>(1 / (1 - use.call.real("rate")))) {
+    use.require_f32(first);
+  }
 
   int64_t all_heads() const { return batch * heads; }
   int64_t grain() const { return kGrain / (keys * (dim + width) + 1) + 1; }

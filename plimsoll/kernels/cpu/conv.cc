@@ -9,7 +9,9 @@
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/epilogue.h"
 #include "plimsoll/kernels/cpu/support/narrow_conv.h"
+#include "plimsoll/kernels/cpu/support/narrow_weights.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/small_image_weights.h"
 #include "plimsoll/kernels/cpu/support/unfolded_conv.h"
 #include "plimsoll/kernels/cut.h"
 
@@ -135,6 +137,8 @@ BackwardWeights::primitive_desc backward_weights_desc(const Conv& c, algorithm h
 }
 
 Kernel conv_backward_weights(const Use& use) {
+  if (const auto sizes = narrow_weights(use)) return narrow_weights_kernel(*sizes, use);
+  if (const auto sizes = small_image_weights(use)) return small_image_weights_kernel(*sizes, use);
   require_one_dtype(use);
   const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
   if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
@@ -234,6 +238,7 @@ bool computes_forward(const Use& use) {
 }
 
 bool computes_backward_weights(const Use& use) {
+  if (narrow_weights(use) || small_image_weights(use)) return true;
   if (!dnnl_computes(use) || narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape)) return false;
   const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
   return !suits_unfolding(c, backward_weights_desc(c, algorithm::convolution_direct));
@@ -281,7 +286,7 @@ Kernel conv_forward(const Use& use, const Epilogue& epilogue) {
 void register_conv_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   const bool gains = dnnl_prefers_blocks();
-  if (dnnl_has_matrix_units()) table.put_bf16_channels_last();
+  if (dnnl_has_matrix_units()) table.use_matrix_units();
   const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = gains};
   table.add("conv", {conv, contiguous_only, of_images, by_samples, computes_forward});
   table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, dnnl_computes});

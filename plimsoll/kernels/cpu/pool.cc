@@ -16,6 +16,9 @@
 namespace plimsoll::kernels {
 namespace {
 
+// A gradient so large is out of the caches again before it is read: then it need not be read to be written, either.
+constexpr int64_t kPastCaches = int64_t{1} << 24;
+
 using simd::Hit;
 using simd::Reach;
 
@@ -41,6 +44,12 @@ struct Axis {
       first_hit.push_back(static_cast<int64_t>(hits.size()));
     }
   }
+
+  // No place is in two windows.
+  bool is_apart() const {
+    const auto sees_two = [](int64_t first, int64_t end) { return end - first > 1; };
+    return std::adjacent_find(first_hit.begin(), first_hit.end(), sees_two) == first_hit.end();
+  }
 };
 
 // The last three dimensions of x; missing ones are 1.
@@ -51,12 +60,13 @@ struct Planes {
   int64_t width = 1;   // elements from one place to the next
   std::array<Axis, 3> axes;
   bool numbers_plane = false;  // taps are numbered by their place in x, not in the window
+  bool apart = true;           // no place of x is in two windows
   DType dtype = DType::f32;
   int threads = 1;
 
   // With lanes. Points into this one.
   simd::PoolPlane in_lanes() const {
-    simd::PoolPlane plane{{}, numbers_plane, width, groups, y_size() * lanes};
+    simd::PoolPlane plane{{}, numbers_plane, width, groups, y_size() * lanes, apart, x_bytes() >= kPastCaches};
     for (size_t i = 0; i < axes.size(); ++i) {
       const Axis& axis = axes[i];
       plane.axes[i] = {axis.size,
@@ -71,6 +81,7 @@ struct Planes {
   }
   const simd::ElementLoops& loops() const { return element_loops(dtype); }
 
+  int64_t x_bytes() const { return count * groups * lanes * x_size() * element_bytes(dtype); }
   int64_t x_size() const { return axes[0].size * axes[1].size * axes[2].size; }
   int64_t y_size() const {
     return static_cast<int64_t>(axes[0].windows.size() * axes[1].windows.size() * axes[2].windows.size());
@@ -143,6 +154,7 @@ Planes planes_of(const Use& use, const Tensor& x_tensor, const Shape& y, bool ad
     }
   }
   for (Axis& axis : planes.axes) axis.find_hits();
+  planes.apart = std::all_of(planes.axes.begin(), planes.axes.end(), [](const Axis& axis) { return axis.is_apart(); });
   return planes;
 }
 

@@ -54,6 +54,8 @@ struct PoolPlane {
   int64_t width;        // elements from one place to the next
   int64_t groups;       // of kLanes channels
   int64_t index_group;  // indices from one group to the next
+  bool apart;           // no place of x is in two windows
+  bool past_caches;     // the gradient of x is written past them; it must be aligned for vectors
 };
 
 // Of equal elements the first is the largest, and NaN is above all. Indices may be null. The room of backward ones has

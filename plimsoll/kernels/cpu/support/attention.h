@@ -1,6 +1,7 @@
-// What the attention kernels have in common: the sizes, the scale and the mask of one use.
+// What the attention kernels have in common: the sizes, the scale and the mask of one use, and its parts.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -36,11 +37,13 @@ struct AttentionSizes {
         width(use.in(first + 2).shape[3]),
         causal(use.call.flag("causal")),
         threads(use.threads) {
-    use.require_f32(first);
     const double given = use.call.real("scale");
     scale = static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(dim)));
     if (mask_place < use.arity()) set_mask(use.in(mask_place));
   }
+
+  // Keys that the queries before `end` see.
+  int64_t keys_seen(int64_t end) const { return causal ? std::min(keys, end) : keys; }
 
  private:
   void set_mask(const Tensor& tensor) {
@@ -52,5 +55,25 @@ struct AttentionSizes {
     }
   }
 };
+
+// [batch, heads, lines, columns] with columns together.
+struct Heads {
+  int64_t batch_stride, head_stride, line_stride;
+
+  explicit Heads(const Tensor& t) : batch_stride(t.stride(0)), head_stride(t.stride(1)), line_stride(t.stride(2)) {}
+  int64_t at(int64_t batch, int64_t head, int64_t line) const {
+    return batch * batch_stride + head * head_stride + line * line_stride;
+  }
+};
+
+// One block of queries of one head against one block of keys.
+struct AttentionTile {
+  int64_t batch, head;
+  int64_t query, queries;  // first, and how many
+  int64_t key, keys;
+};
+
+// Hides keys that take no part and adds the mask; the queries' lines of scores are `line` apart.
+void apply_mask(const AttentionSizes& a, const AttentionTile& t, const std::byte* mask, float* scores, int64_t line);
 
 }  // namespace plimsoll::kernels

@@ -2,12 +2,40 @@
 
 #include <cmath>
 
+#include "plimsoll/kernels/cpu/support/denormals.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 
 namespace plimsoll::kernels {
 namespace {
 
 float real(const Use& use, const char* attribute) { return static_cast<float>(use.call.real(attribute)); }
+
+PLIMSOLL_VECTORISED void update(const Momentum& s, float* w, float* velocity, const float* dw, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float gradient = s.scale * dw[i] + s.decay * w[i];
+    velocity[i] = s.keep * velocity[i] + gradient;
+    w[i] -= s.rate * (s.nesterov ? gradient + s.keep * velocity[i] : velocity[i]);
+  }
+}
+
+PLIMSOLL_VECTORISED void update(const Adam& s, float* w, float* mean, float* square, const float* dw, int64_t count) {
+  const auto b1 = static_cast<float>(s.beta1);
+  const auto b2 = static_cast<float>(s.beta2);
+  const auto c1 = static_cast<float>(1 - s.beta1);
+  const auto c2 = static_cast<float>(1 - s.beta2);
+  const float coupled = s.decoupled ? 0 : s.decay;
+  const float kept = s.decoupled ? 1 - s.rate * s.decay : 1;
+  const float step = s.rate / s.mean_share;
+  const float root_share = 1 / std::sqrt(s.square_share);
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float gradient = s.scale * dw[i] + coupled * w[i];
+    mean[i] = b1 * mean[i] + c1 * gradient;
+    square[i] = b2 * square[i] + c2 * gradient * gradient;
+    w[i] = kept * w[i] - step * mean[i] / (std::sqrt(square[i]) * root_share + s.eps);
+  }
+}
 
 }  // namespace
 
@@ -24,13 +52,9 @@ Momentum Momentum::now(const UpdateScalars& scalars) const {
   return update;
 }
 
-PLIMSOLL_VECTORISED void apply(const Momentum& s, float* w, float* velocity, const float* dw, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float gradient = s.scale * dw[i] + s.decay * w[i];
-    velocity[i] = s.keep * velocity[i] + gradient;
-    w[i] -= s.rate * (s.nesterov ? gradient + s.keep * velocity[i] : velocity[i]);
-  }
+void apply(const Momentum& s, float* w, float* velocity, const float* dw, int64_t count) {
+  const FlushDenormals flush;
+  update(s, w, velocity, dw, count);
 }
 
 Adam adam_of(const Use& use, bool decoupled) {
@@ -46,22 +70,9 @@ Adam Adam::now(const UpdateScalars& scalars, int64_t step) const {
   return update;
 }
 
-PLIMSOLL_VECTORISED void apply(const Adam& s, float* w, float* mean, float* square, const float* dw, int64_t count) {
-  const auto b1 = static_cast<float>(s.beta1);
-  const auto b2 = static_cast<float>(s.beta2);
-  const auto c1 = static_cast<float>(1 - s.beta1);
-  const auto c2 = static_cast<float>(1 - s.beta2);
-  const float coupled = s.decoupled ? 0 : s.decay;
-  const float kept = s.decoupled ? 1 - s.rate * s.decay : 1;
-  const float step = s.rate / s.mean_share;
-  const float root_share = 1 / std::sqrt(s.square_share);
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float gradient = s.scale * dw[i] + coupled * w[i];
-    mean[i] = b1 * mean[i] + c1 * gradient;
-    square[i] = b2 * square[i] + c2 * gradient * gradient;
-    w[i] = kept * w[i] - step * mean[i] / (std::sqrt(square[i]) * root_share + s.eps);
-  }
+void apply(const Adam& s, float* w, float* mean, float* square, const float* dw, int64_t count) {
+  const FlushDenormals flush;
+  update(s, w, mean, square, dw, count);
 }
 
 }  // namespace plimsoll::kernels

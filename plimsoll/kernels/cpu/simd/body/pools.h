@@ -24,6 +24,16 @@ template <class F>
   }
 }
 
+// The number of the first tap of a window; 0 where it has none.
+[[gnu::always_inline]] inline int32_t first_tap(const PoolPlane& p, const Reach& a, const Reach& b, const Reach& c) {
+  const auto& [depth, height, width] = p.axes;
+  if (a.first == a.end || b.first == b.end || c.first == c.end) return 0;
+  const int64_t slab = (a.start + a.first * depth.step) * height.size;
+  const int64_t row = (slab + b.start + b.first * height.step) * width.size;
+  const int64_t number = (a.first * height.kernel + b.first) * width.kernel + c.first;
+  return static_cast<int32_t>(p.numbers_plane ? row + c.start + c.first * width.step : number);
+}
+
 // Calls f(place in y, reaches along the three dimensions) for each window of a plane.
 template <class F>
 [[gnu::always_inline]] inline void for_each_window(const PoolPlane& p, const F& f) {
@@ -41,41 +51,86 @@ template <class F>
 [[gnu::always_inline]] inline float* sums_of(float* row, float* /*room*/) { return row; }
 [[gnu::always_inline]] inline float* sums_of(uint16_t* /*row*/, float* room) { return room; }
 
-// Makes dx a row at a time, so that it is written once. Calls f(place of the row, hits along the first two dimensions,
-// sums) for each row of windows that sees it; f adds to the sums what they give.
-template <class D, class F>
-[[gnu::always_inline]] inline void for_each_row_of_x(const PoolPlane& p, typename D::Element* dx, float* room,
-                                                     const F& f) {
+// The windows that see a place along one dimension.
+struct HitRange {
+  const Hit* first;
+  const Hit* end;
+
+  bool is_empty() const { return first == end; }
+};
+
+[[gnu::always_inline]] inline HitRange hits_of(const PoolAxis& axis, int64_t place) {
+  return {axis.hits + axis.first_hit[place], axis.hits + axis.first_hit[place + 1]};
+}
+
+// Calls f(first place of the row, hits along the first two dimensions) for each row of x.
+template <class F>
+[[gnu::always_inline]] inline void for_each_row_of_x(const PoolPlane& p, const F& f) {
   const auto& [depth, height, width] = p.axes;
   for (int64_t i = 0; i < depth.size; ++i) {
-    for (int64_t j = 0; j < height.size; ++j) {
-      const int64_t place = (i * height.size + j) * width.size;
-      typename D::Element* row = dx + place * p.width;
-      float* sums = sums_of(row, room);
-      for (int64_t at = 0; at < width.size * p.groups; ++at) store(sums + at * kLanes, Floats{});
-      for (int64_t a = depth.first_hit[i]; a < depth.first_hit[i + 1]; ++a) {
-        for (int64_t b = height.first_hit[j]; b < height.first_hit[j + 1]; ++b) {
-          f(place, depth.hits[a], height.hits[b], sums);
-        }
-      }
-      if (static_cast<void*>(sums) == static_cast<void*>(row)) continue;
-      for (int64_t at = 0; at < width.size; ++at) {
-        for (int64_t group = 0; group < p.groups; ++group) {
-          const auto sum = load<Floats>(sums + (at * p.groups + group) * kLanes);
-          store_wide<D>(row + at * p.width + group * kLanes, sum);
-        }
-      }
-    }
+    const HitRange a = hits_of(depth, i);
+    for (int64_t j = 0; j < height.size; ++j) f((i * height.size + j) * width.size, a, hits_of(height, j));
   }
 }
 
-[[gnu::always_inline]] inline void store_index(int32_t* to, const Ints& index) { store(to, index); }
-[[gnu::always_inline]] inline void store_index(uint8_t* to, const Ints& index) {
-  store(to, __builtin_convertvector(index, Bytes));
+// Windows beside each other that see a row of x.
+struct RowOfWindows {
+  int64_t first;  // place in y
+  int64_t taps;   // the number of the first tap that they have in the row
+  bool numbers_plane;
+
+  [[gnu::always_inline]] RowOfWindows(const PoolPlane& p, const Hit& a, const Hit& b)
+      : first((a.window * p.axes[1].count + b.window) * p.axes[2].count),
+        taps((a.tap * p.axes[1].kernel + b.tap) * p.axes[2].kernel),
+        numbers_plane(p.numbers_plane) {}
+
+  // Of tap k in the row, which is at this place of x.
+  [[gnu::always_inline]] int32_t number(int64_t place, int64_t k) const {
+    return static_cast<int32_t>(numbers_plane ? place : taps + k);
+  }
+};
+
+// Makes dx a row at a time, so that it is written once. Calls f(place of the row, hits along the first two dimensions,
+// sums) for each row of windows that sees it; f adds to the sums what they give.
+template <class D, class F>
+[[gnu::always_inline]] inline void sum_each_row(const PoolPlane& p, typename D::Element* dx, float* room, const F& f) {
+  const int64_t places = p.axes[2].size;
+  for_each_row_of_x(
+      p, [&](int64_t place, const HitRange& a, const HitRange& b) __attribute__((always_inline)) {
+        typename D::Element* row = dx + place * p.width;
+        float* sums = sums_of(row, room);
+        for (int64_t at = 0; at < places * p.groups; ++at) store(sums + at * kLanes, Floats{});
+        for (const Hit* i = a.first; i < a.end; ++i) {
+          for (const Hit* j = b.first; j < b.end; ++j) f(place, *i, *j, sums);
+        }
+        if (static_cast<void*>(sums) == static_cast<void*>(row)) return;
+        for (int64_t at = 0; at < places; ++at) {
+          for (int64_t group = 0; group < p.groups; ++group) {
+            const auto sum = load<Floats>(sums + (at * p.groups + group) * kLanes);
+            store_past(row + at * p.width + group * kLanes, D::narrow(sum), p.past_caches);
+          }
+        }
+      });
+  finish_past(p.past_caches);
 }
+
+[[gnu::always_inline]] inline void store_index(int32_t* to, const Ints& index) { store(to, index); }
+[[gnu::always_inline]] inline void store_index(uint8_t* to, const Ints& index) { store(to, to_bytes(index)); }
 [[gnu::always_inline]] inline Ints load_index(const int32_t* from) { return load<Ints>(from); }
-[[gnu::always_inline]] inline Ints load_index(const uint8_t* from) {
-  return __builtin_convertvector(load<Bytes>(from), Ints);
+[[gnu::always_inline]] inline Ints load_index(const uint8_t* from) { return from_bytes(load<Bytes>(from)); }
+
+// Calls f(first group, how many) for a few groups at a time, so that what is worked out for a place is for all of them.
+template <int64_t kCount>
+struct Few {
+  static constexpr int64_t count = kCount;
+};
+
+template <class F>
+[[gnu::always_inline]] inline void for_few_groups(int64_t groups, const F& f) {
+  int64_t group = 0;
+  for (; group + 4 <= groups; group += 4) f(group, Few<4>{});
+  for (; group + 2 <= groups; group += 2) f(group, Few<2>{});
+  for (; group < groups; ++group) f(group, Few<1>{});
 }
 
 // Planes are copied, so that the compiler knows that no store changes them.
@@ -86,21 +141,56 @@ void max_pool(const PoolPlane& plane, const void* x_data, void* y_data, Index* i
   const auto* x = static_cast<const typename D::Element*>(x_data);
   auto* y = static_cast<typename D::Element*>(y_data);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
-    for (int64_t group = 0; group < p.groups; ++group) {
-      Floats largest = Floats{} - __builtin_inff();
-      Ints index = Ints{} - 1;
-      for_each_tap(p, a, b, c, [&](int64_t at, int32_t number) {
-        const Floats tap = load_wide<D>(x + at * p.width + group * kLanes);
-        const Ints is_nan = tap != tap;  // NOLINT(misc-redundant-expression)
-        const Ints takes = (index < 0) | (tap > largest) | is_nan;
-        largest = takes ? tap : largest;
-        index = takes ? Ints{} + number : index;
-      });
-      store_wide<D>(y + place * p.width + group * kLanes, largest);
-      if (indices == nullptr) continue;
-      store_index(indices + group * p.index_group + place * kLanes, index < 0 ? Ints{} : index);
+    for_few_groups(
+        p.groups, [&](int64_t group, auto few) __attribute__((always_inline)) {
+          Floats largest[few.count];
+          Ints index[few.count];
+          const int32_t first = first_tap(p, a, b, c);
+          for (int64_t g = 0; g < few.count; ++g) largest[g] = Floats{} - __builtin_inff();
+          for (int64_t g = 0; g < few.count; ++g) index[g] = Ints{} + first;
+          for_each_tap(
+              p, a, b, c, [&](int64_t at, int32_t number) __attribute__((always_inline)) {
+                for (int64_t g = 0; g < few.count; ++g) {
+                  const Floats tap = load_wide<D>(x + at * p.width + (group + g) * kLanes);
+                  const Ints takes = (tap > largest[g]) | (tap != tap);  // NOLINT(misc-redundant-expression)
+                  largest[g] = takes ? tap : largest[g];
+                  index[g] = takes ? Ints{} + number : index[g];
+                }
+              });
+          for (int64_t g = 0; g < few.count; ++g) {
+            store_wide<D>(y + place * p.width + (group + g) * kLanes, largest[g]);
+            if (indices == nullptr) continue;
+            store_index(indices + (group + g) * p.index_group + place * kLanes, index[g]);
+          }
+        });
+  });
+}
+
+// Where no place of x is in two windows: each has the slope of its window as it is, or zero.
+template <class D, class Index>
+void max_pool_backward_apart(const PoolPlane& p, const typename D::Element* dy, const Index* indices,
+                             typename D::Element* dx) {
+  using Vector = typename D::Vector;
+  const PoolAxis& width = p.axes[2];
+  for_each_row_of_x(p, [&](int64_t row, const HitRange& a, const HitRange& b) {
+    for (int64_t at = 0; at < width.size; ++at) {
+      typename D::Element* to = dx + (row + at) * p.width;
+      const HitRange c = hits_of(width, at);
+      if (a.is_empty() || b.is_empty() || c.is_empty()) {
+        for (int64_t group = 0; group < p.groups; ++group) store_past(to + group * kLanes, Vector{}, p.past_caches);
+        continue;
+      }
+      const RowOfWindows windows(p, *a.first, *b.first);
+      const int64_t window = windows.first + c.first->window;
+      const int32_t number = windows.number(row + at, c.first->tap);
+      for (int64_t group = 0; group < p.groups; ++group) {
+        const Ints largest = load_index(indices + group * p.index_group + window * kLanes);
+        const auto slopes = load<Vector>(dy + window * p.width + group * kLanes);
+        store_past(to + group * kLanes, D::zero_where(largest != number, slopes), p.past_caches);
+      }
     }
   });
+  finish_past(p.past_caches);
 }
 
 // Every tap looks whether it was the largest.
@@ -108,22 +198,21 @@ template <class D, class Index>
 void max_pool_backward(const PoolPlane& plane, const void* dy_data, const Index* indices, void* dx_data, float* room) {
   const PoolPlane p = plane;
   const auto* dy = static_cast<const typename D::Element*>(dy_data);
+  auto* dx = static_cast<typename D::Element*>(dx_data);
+  if (p.apart) return max_pool_backward_apart<D>(p, dy, indices, dx);
   const PoolAxis& width = p.axes[2];
-  for_each_row_of_x<D>(
-      p, static_cast<typename D::Element*>(dx_data),
-      room, [&](int64_t row, const Hit& a, const Hit& b, float* sums) __attribute__((always_inline)) {
-        const int64_t windows = (a.window * p.axes[1].count + b.window) * width.count;
-        const int64_t taps = (a.tap * p.axes[1].kernel + b.tap) * width.kernel;
+  sum_each_row<D>(
+      p, dx, room, [&](int64_t row, const Hit& a, const Hit& b, float* sums) __attribute__((always_inline)) {
+        const RowOfWindows windows(p, a, b);
         for (int64_t c = 0; c < width.count; ++c) {
           const Reach reach = width.windows[c];
           for (int64_t group = 0; group < p.groups; ++group) {
-            const Floats slopes = load_wide<D>(dy + (windows + c) * p.width + group * kLanes);
-            const Ints largest = load_index(indices + group * p.index_group + (windows + c) * kLanes);
+            const Floats slopes = load_wide<D>(dy + (windows.first + c) * p.width + group * kLanes);
+            const Ints largest = load_index(indices + group * p.index_group + (windows.first + c) * kLanes);
             for (int64_t k = reach.first; k < reach.end; ++k) {
               const int64_t at = reach.start + k * width.step;
-              const auto number = static_cast<int32_t>(p.numbers_plane ? row + at : taps + k);
               float* to = sums + (at * p.groups + group) * kLanes;
-              store(to, load<Floats>(to) + (largest == number ? slopes : Floats{}));
+              store(to, load<Floats>(to) + (largest == windows.number(row + at, k) ? slopes : Floats{}));
             }
           }
         }
@@ -149,16 +238,16 @@ template <class D>
 void average_pool_backward(const PoolPlane& plane, const void* dy_data, void* dx_data, float* room) {
   const PoolPlane p = plane;
   const auto* dy = static_cast<const typename D::Element*>(dy_data);
+  auto* dx = static_cast<typename D::Element*>(dx_data);
   const PoolAxis& width = p.axes[2];
-  for_each_row_of_x<D>(
-      p, static_cast<typename D::Element*>(dx_data),
-      room, [&](int64_t, const Hit& a, const Hit& b, float* sums) __attribute__((always_inline)) {
-        const int64_t windows = (a.window * p.axes[1].count + b.window) * width.count;
+  sum_each_row<D>(
+      p, dx, room, [&](int64_t, const Hit& a, const Hit& b, float* sums) __attribute__((always_inline)) {
+        const RowOfWindows windows(p, a, b);
         const int64_t divisor = p.axes[0].windows[a.window].divisor * p.axes[1].windows[b.window].divisor;
         for (int64_t c = 0; c < width.count; ++c) {
           const Reach reach = width.windows[c];
           for (int64_t group = 0; group < p.groups; ++group) {
-            const Floats slopes = load_wide<D>(dy + (windows + c) * p.width + group * kLanes);
+            const Floats slopes = load_wide<D>(dy + (windows.first + c) * p.width + group * kLanes);
             const Floats share = slopes / static_cast<float>(divisor * reach.divisor);
             for (int64_t k = reach.first; k < reach.end; ++k) {
               float* to = sums + ((reach.start + k * width.step) * p.groups + group) * kLanes;

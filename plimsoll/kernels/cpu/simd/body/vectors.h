@@ -28,25 +28,77 @@ template <class Vector, class Element>
   __builtin_memcpy(to, &vector, sizeof vector);
 }
 
+// Where it is `past` the caches, not through them: `to` must then be aligned as the vector is, and other threads see it
+// after finish_past.
+template <class Vector, class Element>
+[[gnu::always_inline]] inline void store_past(Element* to, const Vector& vector, [[maybe_unused]] bool past) {
+#if defined(__AVX512DQ__)
+  if constexpr (sizeof vector == sizeof(__m512i)) {
+    if (past) return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), load<__m512i>(&vector));
+  } else {
+    if (past) return _mm256_stream_si256(reinterpret_cast<__m256i*>(to), load<__m256i>(&vector));
+  }
+#endif
+  store(to, vector);
+}
+
+[[gnu::always_inline]] inline void finish_past([[maybe_unused]] bool past) {
+#if defined(__AVX512DQ__)
+  if (past) _mm_sfence();
+#endif
+}
+
+// ---- between widths ----
+
+#if defined(__AVX512DQ__)
+
+constexpr __mmask16 kAllLanes = 0xFFFF;
+
+// One instruction, where compilers make several of __builtin_convertvector, or take the vector apart.
+[[gnu::always_inline]] inline Ints from_bytes(const Bytes& x) {
+  const __m512i wide = _mm512_maskz_cvtepu8_epi32(kAllLanes, load<__m128i>(&x));
+  return load<Ints>(&wide);
+}
+
+[[gnu::always_inline]] inline Bytes to_bytes(const Ints& x) {
+  const __m128i narrow = _mm512_maskz_cvtepi32_epi8(kAllLanes, load<__m512i>(&x));
+  return load<Bytes>(&narrow);
+}
+
+[[gnu::always_inline]] inline Words from_halves(const Halves& x) {
+  const __m512i wide = _mm512_maskz_cvtepu16_epi32(kAllLanes, load<__m256i>(&x));
+  return load<Words>(&wide);
+}
+
+[[gnu::always_inline]] inline Halves to_halves(const Words& x) {
+  const __m256i narrow = _mm512_maskz_cvtepi32_epi16(kAllLanes, load<__m512i>(&x));
+  return load<Halves>(&narrow);
+}
+
+#else
+
+[[gnu::always_inline]] inline Ints from_bytes(const Bytes& x) { return __builtin_convertvector(x, Ints); }
+[[gnu::always_inline]] inline Bytes to_bytes(const Ints& x) { return __builtin_convertvector(x, Bytes); }
+[[gnu::always_inline]] inline Words from_halves(const Halves& x) { return __builtin_convertvector(x, Words); }
+[[gnu::always_inline]] inline Halves to_halves(const Words& x) { return __builtin_convertvector(x, Halves); }
+
+#endif
+
 // ---- halves ----
 
 [[gnu::always_inline]] inline Words bits(const Floats& x) { return load<Words>(&x); }
 [[gnu::always_inline]] inline Floats from_bits(const Words& x) { return load<Floats>(&x); }
 
-[[gnu::always_inline]] inline Floats from_bf16(const Halves& x) {
-  return from_bits(__builtin_convertvector(x, Words) << 16);
-}
+[[gnu::always_inline]] inline Floats from_bf16(const Halves& x) { return from_bits(from_halves(x) << 16); }
 
 [[gnu::always_inline]] inline Halves to_bf16(const Floats& x) {
   const Words b = bits(x);
   const Words rounded = b + 0x7FFFU + (b >> 16 & 1U);
   const Words quiet = b | 0x400000U;
-  return __builtin_convertvector((x != x ? quiet : rounded) >> 16, Halves);  // NOLINT(misc-redundant-expression)
+  return to_halves((x != x ? quiet : rounded) >> 16);  // NOLINT(misc-redundant-expression)
 }
 
 #if defined(__AVX512DQ__)
-
-constexpr __mmask16 kAllLanes = 0xFFFF;
 
 [[gnu::always_inline]] inline Floats from_f16(const Halves& x) {
   const __m512 wide = _mm512_maskz_cvtph_ps(kAllLanes, load<__m256i>(&x));
@@ -61,7 +113,7 @@ constexpr __mmask16 kAllLanes = 0xFFFF;
 #else
 
 [[gnu::always_inline]] inline Floats from_f16(const Halves& x) {
-  const Words b = __builtin_convertvector(x, Words);
+  const Words b = from_halves(x);
   const Words shifted = (b & 0x7FFFU) << 13;
   const Words sized = bits(from_bits(shifted) * 0x1p112F);  // of small ones, too: they are denormal here
   const Words size = (b & 0x7FFFU) >= 0x7C00U ? shifted | 0x7F800000U : sized;
@@ -76,7 +128,7 @@ constexpr __mmask16 kAllLanes = 0xFFFF;
   const Words finite = size < 0x38800000U ? small : normal;
   const Words held = size >= 0x477FF000U ? Words{} + 0x7C00U : finite;
   const Words all = size > 0x7F800000U ? Words{} + 0x7E00U : held;
-  return __builtin_convertvector(all | (b >> 16 & 0x8000U), Halves);
+  return to_halves(all | (b >> 16 & 0x8000U));
 }
 
 #endif
@@ -98,7 +150,7 @@ struct Half {
   [[gnu::always_inline]] static Floats widen(const Halves& x) { return From(x); }
   [[gnu::always_inline]] static Halves narrow(const Floats& x) { return To(x); }
   [[gnu::always_inline]] static Halves zero_where(const Ints& lanes, const Halves& x) {
-    return x & ~__builtin_convertvector(lanes, Halves);
+    return x & ~to_halves(load<Words>(&lanes));
   }
 };
 
