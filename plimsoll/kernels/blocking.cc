@@ -54,6 +54,10 @@ class Analysis {
     return def != nullptr && def->blocking.rule != Rule::never && fits(op, def->blocking) ? def->blocking : kNever;
   }
 
+  bool is_like_result(const Op& op, const Blocking& how, size_t operand) const {
+    return is_listed(how.like_result, operand) && shape(op.inputs[operand]) == shape(op.outputs[0]);
+  }
+
   bool is_blocked(Value value) const {
     return movable_[index(value)] && !is_mask(program_[value]) && gains_[root(index(value))] > 0;
   }
@@ -111,14 +115,22 @@ class Analysis {
     return true;
   }
 
-  // An op that works on blocks or not as a whole, and all that it reads and makes so.
+  // An op that works on blocks or not as a whole, and all that it reads and makes so; or a result, and what is like it.
   void join(size_t op) {
     const Blocking& how = blocking(program_.ops[op]);
+    if (how.rule == Rule::each) join_result(program_.ops[op], how);
     if (how.rule != Rule::together) return;
     for_all_listed(program_.ops[op], how, [&](Value value) {
       if (movable_[index(value)]) parents_[root(index(value))] = root(values_ + op);
       return true;
     });
+  }
+
+  void join_result(const Op& op, const Blocking& how) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!is_like_result(op, how, i) || !movable_[index(op.inputs[i])] || !movable_[index(op.outputs[0])]) continue;
+      parents_[root(index(op.inputs[i]))] = root(index(op.outputs[0]));
+    }
   }
 
   // Bytes that need not be copied when the values of a group are blocked, less those that must be then.
@@ -140,11 +152,24 @@ class Analysis {
           gains_[root(values_ + i)] -= bytes(value);
         }
       };
-      for (size_t k = 0; k < op.inputs.size(); ++k) weigh_one(op.inputs[k], is_listed(how.inputs, k));
+      for (size_t k = 0; k < op.inputs.size(); ++k) {
+        if (is_like_result(op, how, k)) {
+          weigh_like_result(op.inputs[k], op.outputs[0]);
+        } else {
+          weigh_one(op.inputs[k], is_listed(how.inputs, k));
+        }
+      }
       for (size_t k = 0; k < op.outputs.size(); ++k) {
         if (op.outputs[k]) weigh_one(op.outputs[k], is_listed(how.outputs, k));
       }
     }
+  }
+
+  // Where only one of them can be blocked, it is at the price of a copy.
+  void weigh_like_result(Value operand, Value result) {
+    const bool movable = movable_[index(operand)];
+    if (movable == movable_[index(result)]) return;
+    gains_[root(index(movable ? operand : result))] -= bytes(operand);
   }
 
   const Program& program_;
@@ -180,7 +205,11 @@ class Rewrite {
     const bool together = analysis_.works_on_blocks(place);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Value value = op.inputs[i];
-      if (!reorders(value, how, is_listed(how.inputs, i), together)) continue;
+      const bool like_result = analysis_.is_like_result(op, how, i);
+      if (like_result ? is_blocked(value) == is_blocked(op.outputs[0])
+                      : !reorders(value, how, is_listed(how.inputs, i), together)) {
+        continue;
+      }
       op.inputs[i] = copy_of(value);
       emit(op.phase, value, op.inputs[i]);
     }
@@ -197,11 +226,13 @@ class Rewrite {
     for (const auto& [from, to] : after) emit(phase, from, to);
   }
 
+  bool is_blocked(Value value) const { return made_.values[static_cast<size_t>(value.index)]; }
+
   // Whether the op has the value in the other layout.
   bool reorders(Value value, const Blocking& how, bool listed, bool together) const {
     const program::ValueInfo& info = given_[value];
     if (is_mask(info) || !info.type.shape.is_constant()) return false;
-    const bool blocked = made_.values[static_cast<size_t>(value.index)];
+    const bool blocked = is_blocked(value);
     if (!listed || how.rule == Rule::never) return blocked;
     if (how.rule == Rule::each) return false;
     return blocked != together && !lies_the_same(info.type.shape.shape());
@@ -209,7 +240,7 @@ class Rewrite {
 
   // A value of the same type in the other layout.
   Value copy_of(Value value) {
-    const bool blocked = made_.values[static_cast<size_t>(value.index)];
+    const bool blocked = is_blocked(value);
     const auto place = static_cast<int32_t>(made_.program.values.size());
     program::ValueInfo info = given_[value];
     info.name = unique(fmt::format("{}.{}", info.name, blocked ? "plain" : "blocked"));

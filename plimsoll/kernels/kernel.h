@@ -118,6 +118,7 @@ struct Blocking {
   Rule rule = Rule::never;
   std::vector<int> inputs = {};
   std::vector<int> outputs = {};
+  std::vector<int> like_result = {};  // operands of rule `each` that are as result 0 is where they have its shape
   bool same_shape = false;  // and only where all of them have the shape of result 0, bit masks aside
   bool gains = false;       // the kernel computes in blocks, and would have to copy what is not blocked
 };

@@ -64,6 +64,7 @@ void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, 
     }
   };
   mark(use.inputs, op.inputs, blocking.inputs);
+  mark(use.inputs, op.inputs, blocking.like_result);
   mark(use.outputs, op.outputs, blocking.outputs);
 }
 

@@ -4,6 +4,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/passes/optimize.h"
 #include "plimsoll/program/passes/run_late.h"
 
 namespace plimsoll::models {
@@ -61,7 +62,11 @@ Step build_as_written(const ModelInfo& model, const StepOptions& options) {
       options.training
           ? program::bind(program::training_step(std::move(built.program), built.loss, train_options(options)), sizes)
           : program::bind(built.program, sizes);
-  if (options.precision == DType::i8) quantize(step);
+  if (options.precision == DType::i8) {
+    quantize(step);
+  } else if (!options.training) {
+    step.program = program::optimize(std::move(step.program));
+  }
   return step;
 }
 

@@ -27,6 +27,7 @@ struct Step {
   std::vector<program::QuantizedParameter> quantized = {};  // parameters of i8; their inits are those in f32
 };
 
+// Inference is optimised (program/passes/optimize.h), but in i8.
 // ArgumentError from `bindings`, for a precision that a step does not have, and from slice_batch.
 Step build_whole_step(const ModelInfo& model, const StepOptions& options = {});
 // Where such a step could be sliced.

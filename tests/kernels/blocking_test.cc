@@ -48,6 +48,18 @@ TEST_F(Blocking, KeepsWhatStandsBetweenConvolutionsInBlocks) {
   EXPECT_EQ(count_of(blocked, "reorder"), 0);
 }
 
+TEST_F(Blocking, KeepsResidualsAsTheResultsThatTheyAreAddedTo) {
+  const std::string start = "input %q: f32[2,32,9,11]\n" + kStart + "%a = conv(%x, %w) {padding=[1]}\n";
+  const std::string end = "%z = conv(%y, %v) {padding=[1]}\n%s = sum(%z)\noutput %s\n";
+  const std::string sum = "%y = conv_epilogue(%a, %v, %r) {padding=[1], residual=true}\n";
+  const Blocked within = block(start + "%r = relu(%a)\n" + sum + end);
+  for (const char* name : {"a", "r", "y"}) EXPECT_TRUE(is_blocked(within, name)) << name;
+  EXPECT_EQ(count_of(within, "reorder"), 0);
+  const Blocked from_outside = block(start + "%y = conv_epilogue(%a, %v, %q) {padding=[1], residual=true}\n" + end);
+  EXPECT_TRUE(is_blocked(from_outside, "y"));
+  EXPECT_EQ(count_of(from_outside, "reorder"), 1);
+}
+
 TEST_F(Blocking, LeavesWhatTheCallerSeesInRowMajorOrder) {
   const Blocked blocked = block(kStart + "%a = conv(%x, %w)\n%b = relu(%a)\n%y = conv(%b, %v)\noutput %b\noutput %y\n");
   EXPECT_FALSE(is_blocked(blocked, "b"));

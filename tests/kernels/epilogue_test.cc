@@ -91,6 +91,9 @@ TEST(Epilogue, WorksBetweenImagesInBlocks) {
   const std::string end = "%z = conv(%y, %v) {padding=[1]}\noutput %z\n";
   check(start + "%y = conv_epilogue(%a, %v, %a) {padding=[1], residual=true, relu=true}\n" + end);
   check(start + "%b = neg(%a)\n%y = conv_epilogue(%a, %v, %b) {padding=[1], residual=true, relu=true}\n" + end);
+  check("input %q: f32[2,32,9,11]\n" + start +
+        "%y = conv_epilogue(%a, %v, %q) {padding=[1], residual=true, relu=true}\n" + end);
+  check(start + "%y = conv_epilogue(%a, %v, %a) {padding=[1], residual=true}\noutput %y\n");
   // In f32 alone: other roundings of %a turn bits.
   expect_agreement(parse_program(start + "%y, %m = conv_epilogue(%a, %v) {padding=[1], relu=true}\noutput %m\n" + end),
                    {.tolerance = 2e-4});

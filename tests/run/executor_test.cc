@@ -61,6 +61,17 @@ TEST_P(ZooRun, TrainsAsTheReferenceDoes) {
   expect_agreement(step.program, start_values(step), 1e-4);
 }
 
+TEST_P(ZooRun, InfersAsTheReferenceDoesInNoMoreMemoryThanAsWritten) {
+  models::StepOptions options = {.training = false, .sizes = {{"batch", 3}}, .size = models::Size::small};
+  if (model().usual.contains("sequence")) options.sizes["sequence"] = 5;
+  const models::Step step = models::build_whole_step(model(), options);
+  expect_agreement(step.program, start_values(step), 1e-4);
+  const models::Model written = model().build({.training = false}, models::Size::small);
+  const Program bound = program::bind(written.program, models::bindings(model(), options.sizes));
+  EXPECT_LE(plan::estimate(kernels::prepare(step.program)).peak_bytes,
+            plan::estimate(kernels::prepare(bound)).peak_bytes);
+}
+
 TEST_P(ZooRun, TakesWhatWasEstimated) {
   const models::Step step = this->step(program::Optimizer::adam);
   run::Session session(step.program, {}, machine_budget());

@@ -19,7 +19,14 @@ constexpr int64_t kBits = 8;
 
 // The same use of the product alone.
 Use product_use(const Use& use, const program::Call& product) {
-  Use alone{product, use.inputs, {use.out()}, {use.wants(0)}, use.threads, use.spare_bytes, use.least_scratch};
+  Use alone{.call = product,
+            .inputs = use.inputs,
+            .outputs = {use.out()},
+            .made = {use.wants(0)},
+            .threads = use.threads,
+            .spare_bytes = use.spare_bytes,
+            .least_scratch = use.least_scratch,
+            .matrix_units = use.matrix_units};
   alone.inputs.resize(product.inputs.size());
   return alone;
 }
@@ -117,6 +124,7 @@ std::vector<Moved> moved_operands(const Use& use, int64_t& scratch_bytes) {
   std::vector<Moved> moved;
   for (const int i : use.call.def.in_place) {
     if (i >= use.arity() || use.in(i).bytes() != use.out().bytes()) continue;
+    if (!use.in(i).blocked && !use.in(i).is_contiguous()) continue;  // results are never placed on such views
     const bool is_residual = use.call.flag("residual") && i + 1 == use.arity();
     if (is_residual && lies_alike(use.in(i), use.out())) continue;
     moved.push_back({static_cast<size_t>(i), use.in(i).bytes(), scratch_bytes});
@@ -135,21 +143,23 @@ struct WithEpilogue {
   int threads;
   std::vector<Moved> moved;
 
-  Task bind(const Memory& memory) const {
-    std::vector<Task> tasks;
-    Memory m = memory;
+  void move_aside(Memory& m, std::vector<Task>& tasks) const {
     for (const Moved& one : moved) {
       std::byte*& operand = m.inputs[one.operand];
       if (operand != m.outputs[0]) continue;
-      tasks.push_back([from = operand, to = m.scratch + one.offset, bytes = static_cast<size_t>(one.bytes)] {
-        std::memcpy(to, from, bytes);
-      });
-      operand = m.scratch + one.offset;
+      std::byte* to = m.scratch + one.offset;
+      tasks.push_back([from = operand, to, bytes = static_cast<size_t>(one.bytes)] { std::memcpy(to, from, bytes); });
+      operand = to;
     }
-    std::byte* to = m.outputs[0];
-    if (adds && m.inputs.back() != to) {
-      tasks.push_back(
-          [x = residual, result = y, all = threads, from = m.inputs.back(), to] { fill(x, from, result, to, all); });
+  }
+
+  Task bind(Memory m) const {
+    std::vector<Task> tasks;
+    move_aside(m, tasks);
+    if (adds && m.inputs.back() != m.outputs[0]) {
+      tasks.push_back([from = residual, to = y, all = threads, x = m.inputs.back(), at = m.outputs[0]] {
+        fill(from, x, to, at, all);
+      });
     }
     tasks.push_back(product.bind(m));
     if (masks) {
@@ -194,7 +204,11 @@ bool native_like_product(const Use& use) {
 }  // namespace
 
 void register_epilogue_cpu(KernelTable& table) {
-  const Blocking of_images{.rule = Blocking::Rule::each, .inputs = {0}, .outputs = {0}, .gains = dnnl_prefers_blocks()};
+  const Blocking of_images{.rule = Blocking::Rule::each,
+                           .inputs = {0},
+                           .outputs = {0},
+                           .like_result = {2, 3},
+                           .gains = dnnl_prefers_blocks()};
   const auto add = [&](const char* op, Forward forward, Accepts accepts, const Blocking& blocking) {
     const auto prepare = [forward](const Use& use) { return with_epilogue(use, forward); };
     table.add(op, {prepare, accepts, blocking, cut_like_product, native_like_product});
