@@ -1,5 +1,6 @@
-// The arithmetic of optimizer updates on lines of f32, for kernels that hold the state in different ways. State below the
-// smallest normal number becomes zero: it changes no weight, and where gradients have died away all of it would be such.
+// The arithmetic of optimizer updates on lines of f32, for kernels that hold the state in different ways. State below
+// the smallest normal number becomes zero: it changes no weight, and where gradients have died away all of it would be
+// such.
 #pragma once
 
 #include "plimsoll/kernels/kernel.h"
