@@ -119,8 +119,8 @@ struct Blocking {
   std::vector<int> inputs = {};
   std::vector<int> outputs = {};
   std::vector<int> like_result = {};  // operands of rule `each` that are as result 0 is where they have its shape
-  bool same_shape = false;  // and only where all of them have the shape of result 0, bit masks aside
-  bool gains = false;       // the kernel computes in blocks, and would have to copy what is not blocked
+  bool same_shape = false;            // and only where all of them have the shape of result 0, bit masks aside
+  bool gains = false;                 // the kernel computes in blocks, and would have to copy what is not blocked
 };
 
 // How the work of one use of an op falls into `count` pieces, which are independent of each other: each has its part of
