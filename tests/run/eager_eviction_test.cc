@@ -26,7 +26,7 @@ struct Outcome {
 Tensor deep(const Tensor& x, const Tensor& w, const Tensor& seed) {
   Tensor y = x;
   for (int64_t layer = 0; layer < 10; ++layer) {
-    y = y.matmul(w).tanh();
+    y = (y * w).tanh();
     y = call(program::dropout, y, seed, program::DropoutOptions{.rate = 0.25, .stream = layer});
     y = y.sigmoid();
   }

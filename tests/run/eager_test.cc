@@ -243,7 +243,7 @@ TEST(Eager, LowersThePeakWhenToldToLetGoEarly) {
     return std::pair(shop.pool.stats().live_peak_bytes, weights[0].grad().values<float>());
   };
   EXPECT_EQ(peak(true).second, peak(false).second);
-  EXPECT_LT(peak(true).first, peak(false).first * 3 / 4);
+  EXPECT_GE(peak(false).first - peak(true).first, 6 * 128 * 128 * 4);  // whatever scratch a machine's products take
 }
 
 // A small net, its loss and a step of Adam, from the same start every time.
