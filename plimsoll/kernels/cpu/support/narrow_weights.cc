@@ -6,7 +6,6 @@
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
-#include "plimsoll/program/window.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -16,14 +15,17 @@ constexpr int64_t kMostTaps = 256;
 constexpr int64_t kPanel = 512;                    // places that are multiplied together
 constexpr int64_t kLine = kPanel + tiles::kDepth;  // of taps; not a power of two, so that lines do not share cache sets
 
+// A row for each tap of each channel.
+int64_t rows_of(const WeightGradient& c) { return c.in * c.taps(); }
+
 // What a thread has for itself, in bytes from the start of its part of scratch.
 struct Panel {
   int64_t taps;   // padded to whole blocks
   int64_t phase;  // elements in one, see gather_row
   int64_t dy_offset, sums_offset, phases_offset, bytes;
 
-  explicit Panel(const NarrowWeights& c)
-      : taps(align_up(c.taps(), tiles::kBlock)),
+  explicit Panel(const WeightGradient& c)
+      : taps(align_up(rows_of(c), tiles::kBlock)),
         phase(kPanel + c.kernel_w),
         dy_offset(align_up(taps * kLine * 2, kAlignment)),
         sums_offset(dy_offset + align_up(kPanel * c.out * 2, kAlignment)),
@@ -58,7 +60,7 @@ void copy_strided(const uint16_t* line, int64_t width, int64_t first, int64_t st
 
 // Places [column, column + count) of one row of dy, as each tap finds them in x, into lines from `to` on. A line of x
 // is first taken apart into phases, elements that are a stride apart: each tap has a part of one of them.
-void gather_row(const NarrowWeights& c, const uint16_t* image, int64_t row, int64_t column, int64_t count,
+void gather_row(const WeightGradient& c, const uint16_t* image, int64_t row, int64_t column, int64_t count,
                 std::byte* own, uint16_t* to) {
   const Panel panel(c);
   const int64_t step = c.stride_w;
@@ -79,7 +81,7 @@ void gather_row(const NarrowWeights& c, const uint16_t* image, int64_t row, int6
 }
 
 // Places [first, first + count) of all samples, and zeros up to whole steps.
-void gather(const NarrowWeights& c, const uint16_t* x, int64_t first, int64_t count, std::byte* own) {
+void gather(const WeightGradient& c, const uint16_t* x, int64_t first, int64_t count, std::byte* own) {
   uint16_t* to = Panel::x(own);
   const int64_t of_sample = c.rows * c.columns;
   for (int64_t done = 0; done < count;) {
@@ -90,14 +92,14 @@ void gather(const NarrowWeights& c, const uint16_t* x, int64_t first, int64_t co
     gather_row(c, image, place % of_sample / c.columns, column, part, own, to + done);
     done += part;
   }
-  for (int64_t tap = 0; tap < c.taps(); ++tap) {
+  for (int64_t tap = 0; tap < rows_of(c); ++tap) {
     std::fill(to + tap * kLine + count, to + tap * kLine + tiles::steps_of(count) * tiles::kDepth, uint16_t{0});
   }
 }
 
 // Adds to sums[taps, out] what the places make.
-void add_places(const NarrowWeights& c, const tiles::Tiles& units, const uint16_t* dy, const uint16_t* x, int64_t first,
-                int64_t count, std::byte* own) {
+void add_places(const WeightGradient& c, const tiles::Tiles& units, const uint16_t* dy, const uint16_t* x,
+                int64_t first, int64_t count, std::byte* own) {
   const Panel panel(c);
   gather(c, x, first, count, own);
   for (int64_t o = 0; o < c.out; o += tiles::kBlock) {
@@ -116,12 +118,12 @@ void add_places(const NarrowWeights& c, const tiles::Tiles& units, const uint16_
 }
 
 // dw[out, taps] of the sums that the threads made.
-void add_up(const NarrowWeights& c, int parts, const std::byte* scratch, const WideOutput& dw) {
+void add_up(const WeightGradient& c, int parts, const std::byte* scratch, const WideOutput& dw) {
   const Panel panel(c);
   float room[kMostTaps];
   for (int64_t o = 0; o < c.out; ++o) {
-    float* line = dw.line(o * c.taps(), room);
-    for (int64_t tap = 0; tap < c.taps(); ++tap) {
+    float* line = dw.line(o * rows_of(c), room);
+    for (int64_t tap = 0; tap < rows_of(c); ++tap) {
       double sum = 0;
       for (int part = 0; part < parts; ++part) {
         const auto* own = reinterpret_cast<const float*>(scratch + part * panel.bytes + panel.sums_offset);
@@ -129,44 +131,28 @@ void add_up(const NarrowWeights& c, int parts, const std::byte* scratch, const W
       }
       line[tap] = static_cast<float>(sum);
     }
-    dw.keep(o * c.taps(), c.taps(), line);
+    dw.keep(o * rows_of(c), rows_of(c), line);
   }
 }
 
 }  // namespace
 
-std::optional<NarrowWeights> narrow_weights(const Use& use) {
-  const Tensor& dy = use.in(0);
+std::optional<WeightGradient> narrow_weights(const Use& use) {
   const Tensor& x = use.in(1);
-  const Shape& w = use.out().shape;
-  const bool lies_so =
-      use.matrix_units && dy.channels_last && x.dtype == DType::bf16 && x.is_contiguous() && !x.blocked;
-  if (!lies_so || x.shape.rank() != 4 || use.call.integer("groups") != 1) return std::nullopt;
-  const program::Window window = program::window_of(use.call, program::Dims(Shape(w.dims().subspan(2))));
-  if (window.dilation[0] != 1 || window.dilation[1] != 1) return std::nullopt;
-  const NarrowWeights c{.in = x.shape[1],
-                        .out = dy.shape[1],
-                        .height = x.shape[2],
-                        .width = x.shape[3],
-                        .rows = dy.shape[2],
-                        .columns = dy.shape[3],
-                        .places = dy.shape[0] * dy.shape[2] * dy.shape[3],
-                        .kernel_h = w[2],
-                        .kernel_w = w[3],
-                        .stride_h = window.stride[0].constant(),
-                        .stride_w = window.stride[1].constant(),
-                        .top = window.begin[0].constant(),
-                        .left = window.begin[1].constant()};
-  const bool suits = c.in <= kMostChannels && c.out % tiles::kBlock == 0 && c.taps() <= kMostTaps;
-  return suits ? std::optional(c) : std::nullopt;
+  const bool lies_so = x.dtype == DType::bf16 && x.is_contiguous() && !x.blocked;
+  if (!use.matrix_units || !use.in(0).channels_last || !lies_so) return std::nullopt;
+  const auto c = weight_gradient(use);
+  const bool suits = c && c->in <= kMostChannels && c->out % tiles::kBlock == 0 && rows_of(*c) <= kMostTaps &&
+                     c->dilation_h == 1 && c->dilation_w == 1;
+  return suits ? c : std::nullopt;
 }
 
-Kernel narrow_weights_kernel(const NarrowWeights& c, const Use& use) {
+Kernel narrow_weights_kernel(const WeightGradient& c, const Use& use) {
   const Panel panel(c);
   return {use.threads * panel.bytes, [=, threads = use.threads, result = use.out()](const Memory& m) -> Task {
             return [=, dy = m.in<uint16_t>(0), x = m.in<uint16_t>(1), dw = WideOutput(result, m.outputs[0]),
                     scratch = m.scratch] {
-              parallel(threads, c.places, kPanel, [&](int part, int64_t begin, int64_t end) {
+              parallel(threads, c.places(), kPanel, [&](int part, int64_t begin, int64_t end) {
                 std::byte* own = scratch + part * panel.bytes;
                 std::fill_n(own, panel.bytes, std::byte{0});
                 const tiles::Tiles units;
@@ -174,7 +160,7 @@ Kernel narrow_weights_kernel(const NarrowWeights& c, const Use& use) {
                   add_places(c, units, dy, x, first, std::min(kPanel, end - first), own);
                 }
               });
-              add_up(c, parts_of(threads, c.places, kPanel), scratch, dw);
+              add_up(c, parts_of(threads, c.places(), kPanel), scratch, dw);
             };
           }};
 }

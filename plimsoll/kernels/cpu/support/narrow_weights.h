@@ -5,25 +5,13 @@
 
 #include <optional>
 
-#include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/cpu/support/weight_gradient.h"
 
 namespace plimsoll::kernels {
 
-struct NarrowWeights {
-  int64_t in, out;                // channels
-  int64_t height, width;          // of x
-  int64_t rows, columns, places;  // of dy; the places are those of all samples
-  int64_t kernel_h, kernel_w;
-  int64_t stride_h, stride_w;
-  int64_t top, left;  // padding
+// Nothing where this is not for the use: no matrix units, many channels, dy not with its channels last.
+std::optional<WeightGradient> narrow_weights(const Use& use);
 
-  int64_t taps() const { return in * kernel_h * kernel_w; }
-};
-
-// Operands dy and x, result dw. Nothing where this is not for the use: no matrix units, many channels, dy not with its
-// channels last.
-std::optional<NarrowWeights> narrow_weights(const Use& use);
-
-Kernel narrow_weights_kernel(const NarrowWeights& sizes, const Use& use);
+Kernel narrow_weights_kernel(const WeightGradient& sizes, const Use& use);
 
 }  // namespace plimsoll::kernels

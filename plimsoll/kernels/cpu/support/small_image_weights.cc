@@ -6,7 +6,6 @@
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
-#include "plimsoll/program/window.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -25,7 +24,7 @@ struct Layout {
   int64_t zeros_offset, shared_bytes;
   int64_t sums_offset, dw_offset, rows_offset, thread_bytes;
 
-  explicit Layout(const SmallImageWeights& c)
+  explicit Layout(const WeightGradient& c)
       : line(tiles::steps_of(c.places()) * tiles::kDepth + tiles::kDepth),
         zeros_offset(align_up(c.out * line * 2, kAlignment)),
         shared_bytes(zeros_offset + align_up(c.in * 2, kAlignment)),
@@ -43,7 +42,7 @@ struct Pointers {
 };
 
 // Where the rows of x are that a tap meets in places [first, end).
-void find_rows(const SmallImageWeights& c, const uint16_t* x, const uint16_t* zeros, int64_t tap, int64_t first,
+void find_rows(const WeightGradient& c, const uint16_t* x, const uint16_t* zeros, int64_t tap, int64_t first,
                int64_t end, const uint16_t** rows) {
   const int64_t down = tap / c.kernel_w * c.dilation_h - c.top;
   const int64_t right = tap % c.kernel_w * c.dilation_w - c.left;
@@ -59,7 +58,7 @@ void find_rows(const SmallImageWeights& c, const uint16_t* x, const uint16_t* ze
 // A block of input channels against all output channels.
 class Block {
  public:
-  Block(const SmallImageWeights& c, const Pointers& p, int part)
+  Block(const WeightGradient& c, const Pointers& p, int part)
       : c_(c), p_(p), layout_(c), own_(p.scratch + layout_.shared_bytes + part * layout_.thread_bytes) {}
 
   void run(const tiles::Tiles& units, int64_t first_in) {
@@ -110,13 +109,13 @@ class Block {
     }
   }
 
-  const SmallImageWeights& c_;
+  const WeightGradient& c_;
   const Pointers& p_;
   Layout layout_;
   std::byte* own_;
 };
 
-void run(const SmallImageWeights& c, const Pointers& p, int threads) {
+void run(const WeightGradient& c, const Pointers& p, int threads) {
   const Layout layout(c);
   std::fill_n(p.scratch + layout.zeros_offset, c.in * 2, std::byte{0});
   auto* turned = reinterpret_cast<uint16_t*>(p.scratch);
@@ -134,34 +133,15 @@ void run(const SmallImageWeights& c, const Pointers& p, int threads) {
 
 }  // namespace
 
-std::optional<SmallImageWeights> small_image_weights(const Use& use) {
-  const Tensor& dy = use.in(0);
-  const Tensor& x = use.in(1);
-  const Shape& w = use.out().shape;
-  if (!use.matrix_units || !dy.channels_last || !x.channels_last) return std::nullopt;
-  if (x.shape.rank() != 4 || use.call.integer("groups") != 1) return std::nullopt;
-  const program::Window window = program::window_of(use.call, program::Dims(Shape(w.dims().subspan(2))));
-  const SmallImageWeights c{.in = x.shape[1],
-                            .out = dy.shape[1],
-                            .height = x.shape[2],
-                            .width = x.shape[3],
-                            .batch = x.shape[0],
-                            .rows = dy.shape[2],
-                            .columns = dy.shape[3],
-                            .kernel_h = w[2],
-                            .kernel_w = w[3],
-                            .stride_h = window.stride[0].constant(),
-                            .stride_w = window.stride[1].constant(),
-                            .dilation_h = window.dilation[0].constant(),
-                            .dilation_w = window.dilation[1].constant(),
-                            .top = window.begin[0].constant(),
-                            .left = window.begin[1].constant()};
+std::optional<WeightGradient> small_image_weights(const Use& use) {
+  if (!use.matrix_units || !use.in(0).channels_last || !use.in(1).channels_last) return std::nullopt;
+  const auto c = weight_gradient(use);
   const auto suits = [](int64_t channels) { return channels >= kFewestChannels && channels % kBlock == 0; };
-  const bool small = c.places() > 0 && c.places() <= kMostPlaces && c.taps() <= kMostTaps;
-  return small && suits(c.in) && suits(c.out) ? std::optional(c) : std::nullopt;
+  const bool small = c && c->places() > 0 && c->places() <= kMostPlaces && c->taps() <= kMostTaps;
+  return small && suits(c->in) && suits(c->out) ? c : std::nullopt;
 }
 
-Kernel small_image_weights_kernel(const SmallImageWeights& c, const Use& use) {
+Kernel small_image_weights_kernel(const WeightGradient& c, const Use& use) {
   const Layout layout(c);
   return {layout.shared_bytes + use.threads * layout.thread_bytes,
           [=, threads = use.threads, result = use.out()](const Memory& m) -> Task {
