@@ -10,6 +10,7 @@
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/random.h"
 #include "plimsoll/program/text.h"
+#include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/synthetic.h"
 
@@ -154,6 +155,16 @@ void load(run::Executor& executor, const Arrays<double>& values) {
   for (const auto* list : {&program.inputs, &program.parameters, &program.state}) {
     for (const Value value : *list) load_value(executor, value, values.at(program[value].name));
   }
+}
+
+std::vector<std::vector<float>> outputs_of(const Program& program, const Arrays<double>& values,
+                                           const kernels::DeviceOptions& device) {
+  run::Session session(program, device, machine_budget());
+  load(session.executor(), values);
+  session.executor().step();
+  std::vector<std::vector<float>> outputs;
+  for (const Value output : program.outputs) outputs.push_back(run::read_floats(session.executor(), output));
+  return outputs;
 }
 
 void expect_agreement(const Program& program, const Arrays<double>& values, double tolerance) {

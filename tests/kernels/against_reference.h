@@ -21,6 +21,10 @@ program::Arrays<double> random_values(const program::Program& program, const Com
 
 void load(run::Executor& executor, const program::Arrays<double>& values);
 
+// What a step of the program gives on a device, in the order of its outputs.
+std::vector<std::vector<float>> outputs_of(const program::Program& program, const program::Arrays<double>& values,
+                                           const kernels::DeviceOptions& device);
+
 // Reports through GoogleTest. Runs with 1 and 2 threads.
 void expect_agreement(const program::Program& program, const Comparison& comparison = {});
 void expect_agreement(const program::Program& program, const program::Arrays<double>& values, double tolerance);

@@ -28,16 +28,6 @@ Program in_precision(std::string text, const std::string& dtype) {
   return text.find("max_pool(%c)") == std::string::npos ? with_gradients(text) : program::parse_program(text);
 }
 
-std::vector<std::vector<float>> outputs_of(const Program& program, const program::Arrays<double>& values,
-                                           const kernels::DeviceOptions& device) {
-  run::Session session(program, device, machine_budget());
-  load(session.executor(), values);
-  session.executor().step();
-  std::vector<std::vector<float>> outputs;
-  for (const program::Value output : program.outputs) outputs.push_back(run::read_floats(session.executor(), output));
-  return outputs;
-}
-
 void expect_near(const std::vector<float>& found, const std::vector<float>& expected, double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   double scale = 1e-3;

@@ -8,10 +8,7 @@
 
 #include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
-#include "plimsoll/memory/limits.h"
 #include "plimsoll/program/text.h"
-#include "plimsoll/run/floats.h"
-#include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
 
 namespace plimsoll {
@@ -82,16 +79,6 @@ TEST(Tiles, MultiplyBlocks) {
       }
     }
   }
-}
-
-std::vector<std::vector<float>> outputs_of(const Program& program, const program::Arrays<double>& values,
-                                           const DeviceOptions& device) {
-  run::Session session(program, device, machine_budget());
-  load(session.executor(), values);
-  session.executor().step();
-  std::vector<std::vector<float>> outputs;
-  for (const program::Value output : program.outputs) outputs.push_back(run::read_floats(session.executor(), output));
-  return outputs;
 }
 
 // Differences by the largest number of an output.

@@ -28,11 +28,6 @@ struct Attention : AttentionSizes {
   int64_t blocks() const { return (queries + kQueries - 1) / kQueries; }
 };
 
-PLIMSOLL_VECTORISED void scale_row(float* x, int64_t count, float factor) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) x[i] *= factor;
-}
-
 struct Operands {
   const float* q;
   const float* k;
@@ -144,15 +139,7 @@ Kernel forward(const Use& use) {
 
 // ---- backward ----
 
-struct Gradients {
-  const float* dy;
-  const float* y;
-  const float* lse;
-  float* dq;
-  float* dk;
-  float* dv;
-  Heads dy_heads, y_heads;
-};
+using Gradients = AttentionGradients<float>;
 
 struct BackwardScratch {
   int64_t turned = 0, scores = 0, dscores = 0, through = 0, floats = 0;
@@ -164,13 +151,6 @@ struct BackwardScratch {
     floats = align_up(through + kQueries, kAlignment / 4);
   }
 };
-
-// With P the weights and S the scores: dS = P * (dP - sum(dY * Y)), in place of dP.
-PLIMSOLL_VECTORISED void score_gradient(float* dscores, const float* weights, int64_t count, float through,
-                                        float scale) {
-#pragma omp simd
-  for (int64_t j = 0; j < count; ++j) dscores[j] = weights[j] * (dscores[j] - through) * scale;
-}
 
 // dV += P' dY, dQ += dS K, dK += dS' Q for one tile.
 void backward_tile(const Attention& a, const Operands& o, const Gradients& g, const AttentionTile& t,

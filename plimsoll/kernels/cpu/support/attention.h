@@ -73,6 +73,23 @@ struct AttentionTile {
   int64_t key, keys;
 };
 
+// What the backward pass reads and writes; dq, dk and dv are contiguous.
+template <class Element>
+struct AttentionGradients {
+  const Element* dy;
+  const Element* y;
+  const float* lse;
+  Element* dq;
+  Element* dk;
+  Element* dv;
+  Heads dy_heads, y_heads;
+};
+
+void scale_row(float* x, int64_t count, float factor);
+
+// With P the weights and S the scores: dS = P * (dP - sum(dY * Y)), in place of dP. `through` is that sum.
+void score_gradient(float* dscores, const float* weights, int64_t count, float through, float scale);
+
 // Hides keys that take no part and adds the mask; the queries' lines of scores are `line` apart.
 void apply_mask(const AttentionSizes& a, const AttentionTile& t, const std::byte* mask, float* scores, int64_t line);
 

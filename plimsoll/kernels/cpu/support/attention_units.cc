@@ -116,11 +116,6 @@ void pack_rows(const uint16_t* lines, int64_t line, int64_t count, int64_t colum
   }
 }
 
-PLIMSOLL_VECTORISED void scale_row(float* x, int64_t count, float factor) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) x[i] *= factor;
-}
-
 // Lines of `count` numbers as bf16; whole blocks and steps of them, with zeros.
 void narrow_tile(const float* from, int64_t lines, int64_t count, uint16_t* to, int64_t line) {
   const auto narrow = tiles::functions().narrow;
@@ -246,15 +241,7 @@ void forward_tiles(const Attention& a, const Operands& o, const Forward& f, int6
 
 // ---- backward ----
 
-struct Gradients {
-  const uint16_t* dy;
-  const uint16_t* y;
-  const float* lse;
-  uint16_t* dq;
-  uint16_t* dk;
-  uint16_t* dv;
-  Heads dy_heads, y_heads;
-};
+using Gradients = AttentionGradients<uint16_t>;
 
 PLIMSOLL_VECTORISED float dot(const uint16_t* a, const uint16_t* b, int64_t count) {
   float sum = 0;
@@ -263,13 +250,6 @@ PLIMSOLL_VECTORISED float dot(const uint16_t* a, const uint16_t* b, int64_t coun
     sum += std::bit_cast<float>(uint32_t{a[i]} << 16) * std::bit_cast<float>(uint32_t{b[i]} << 16);
   }
   return sum;
-}
-
-// With P the weights and S the scores: dS = P * (dP - sum(dY * Y)), in place of dP.
-PLIMSOLL_VECTORISED void score_gradient(float* dscores, const float* weights, int64_t count, float through,
-                                        float scale) {
-#pragma omp simd
-  for (int64_t j = 0; j < count; ++j) dscores[j] = weights[j] * (dscores[j] - through) * scale;
 }
 
 // kQueries lines become columns.

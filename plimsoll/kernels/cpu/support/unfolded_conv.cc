@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/epilogue.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 
 namespace plimsoll::kernels {
@@ -101,11 +102,8 @@ Kernel product_onto(int64_t rows, int64_t outs, int64_t columns) {
   const memory::desc dy({outs, rows}, memory::data_type::f32, memory::dims{1, outs});
   const memory::desc x = plain_desc({rows, columns}, DType::f32);
   const memory::desc dw = plain_desc({outs, columns}, DType::f32);
-  dnnl::post_ops onto;
-  onto.append_sum();
-  dnnl::primitive_attr attributes = dnnl_attributes();
-  attributes.set_post_ops(onto);
-  DnnlKernel kernel(dnnl::matmul::primitive_desc({dy, x, dw}, attributes, dnnl_engine()));
+  const Epilogue onto{.onto = true};
+  DnnlKernel kernel(dnnl::matmul::primitive_desc({dy, x, dw}, onto.attributes(), dnnl_engine()));
   kernel.input(DNNL_ARG_SRC, 0, dy, dy);
   kernel.input(DNNL_ARG_WEIGHTS, 1, x, x);
   kernel.output(DNNL_ARG_DST, 0, dw, dw);
