@@ -95,7 +95,7 @@ bool give_back_lent(void* piece) noexcept {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !PLIMSOLL_HAS(address_sanitizer) && \
     !PLIMSOLL_HAS(thread_sanitizer) && !PLIMSOLL_HAS(memory_sanitizer)
 
-// The other forms, but for aligned ones, come down to these.
+// The forms for arrays come down to these; aligned ones are not lent.
 [[gnu::weak]] void* operator new(size_t bytes) {
   if (void* piece = plimsoll::kernels::take_lent(bytes)) return piece;
   for (;;) {
@@ -111,5 +111,16 @@ bool give_back_lent(void* piece) noexcept {
 }
 
 [[gnu::weak]] void operator delete(void* block, size_t) noexcept { ::operator delete(block); }
+
+// They would come down to those in the standard library, but not in a sanitizer's, which a program may bring.
+[[gnu::weak]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return ::operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+[[gnu::weak]] void operator delete(void* block, const std::nothrow_t&) noexcept { ::operator delete(block); }
 
 #endif
