@@ -9,13 +9,14 @@
 #include <optional>
 #include <string>
 
-#include "cli/alternatives.h"
+#include "cli/model_forms.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/plan/largest_batch.h"
 #include "plimsoll/plan/parts.h"
 #include "plimsoll/plan/plan.h"
 #include "plimsoll/plan/plan_json.h"
 #include "plimsoll/plan/step_plan_json.h"
+#include "plimsoll/train/fit_model.h"
 
 namespace plimsoll::cli {
 
@@ -110,7 +111,7 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
 }
 
 inline void print_refusal(const plan::Setting& setting, const plan::Refusal& refusal,
-                          const std::vector<Alternative>& ways, const std::string& why_whole) {
+                          const std::vector<train::Alternative>& ways, const std::string& why_whole) {
   fmt::print(stderr, "plimsoll: {} does not fit in {}\n", setting_text(setting), format_bytes(refusal.budget_bytes));
   fmt::print(stderr, "  smallest budget: {} ({} bytes, {} a step); no plan can be below {}\n",
              format_bytes(refusal.smallest_bytes), format_count(refusal.smallest_bytes),
@@ -122,7 +123,7 @@ inline void print_refusal(const plan::Setting& setting, const plan::Refusal& ref
   fmt::print(stderr, "  set by {}: {}\n", refusal.binding_op, needs);
   if (refusal.cut_short) fmt::print(stderr, "  the search was cut short by --time-limit: less may do\n");
   if (!why_whole.empty()) fmt::print(stderr, "  {}\n", why_whole);
-  if (!ways.empty()) fmt::print(stderr, "  fits with: {}\n", alternatives_text(ways));
+  if (!ways.empty()) fmt::print(stderr, "  fits with: {}\n", train::alternatives_text(ways));
 }
 
 inline nlohmann::ordered_json batch_json(const plan::PlannedBatch& batch) {
@@ -132,10 +133,10 @@ inline nlohmann::ordered_json batch_json(const plan::PlannedBatch& batch) {
   return json;
 }
 
-inline nlohmann::ordered_json alternatives_json(const std::vector<Alternative>& ways) {
+inline nlohmann::ordered_json alternatives_json(const std::vector<train::Alternative>& ways) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Alternative& way : ways) {
-    json.push_back({{"how", way.how},
+  for (const train::Alternative& way : ways) {
+    json.push_back({{"how", way.how()},
                     {"note", way.note},
                     {"arena_bytes", way.arena_bytes},
                     {"seconds_a_sample", way.seconds_a_sample}});
@@ -144,7 +145,7 @@ inline nlohmann::ordered_json alternatives_json(const std::vector<Alternative>& 
 }
 
 inline void print_refusal_json(const plan::Setting& setting, const plan::Refusal& refusal,
-                               const std::vector<Alternative>& ways, const std::string& why_whole) {
+                               const std::vector<train::Alternative>& ways, const std::string& why_whole) {
   nlohmann::ordered_json json = setting_json(setting);
   json["fits"] = false;
   json["budget_bytes"] = refusal.budget_bytes;

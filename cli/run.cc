@@ -10,6 +10,7 @@
 #include "cli/model_options.h"
 #include "cli/session_start.h"
 #include "cli/verbs.h"
+#include "plimsoll/run/floats.h"
 #include "plimsoll/train/synthetic.h"
 
 namespace plimsoll::cli {

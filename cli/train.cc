@@ -97,7 +97,7 @@ void run_unplanned(const TrainOptions& options) {
 // A run within a budget, which may change between steps.
 struct BudgetRun {
   const TrainOptions& options;
-  const ModelForms& model;
+  const train::ModelForms& model;
   BudgetFile file;
   Budget budget;
   std::vector<StepRecord> records = {};
@@ -166,9 +166,8 @@ void print_measured(const train::Fit& fit) {
 
 int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
   const TrainOptions& options = run.options;
-  const std::string& why = run.model.why_whole();
-  const auto ways = alternatives_to(options.step, options.budget, run.budget, no_fit, run.model);
-  fmt::print(stderr, "plimsoll: {}\n", refusal_text(options.step, run.budget, no_fit, why, ways));
+  const auto ways = train::alternatives_to(run.model, options.budget.spill_dir, run.budget, no_fit);
+  fmt::print(stderr, "plimsoll: {}\n", train::refusal_text(run.model, run.budget, no_fit, ways));
   return kFinding;
 }
 
@@ -186,9 +185,9 @@ void report(const BudgetRun& run, const train::Fit& fit) {
 
 int run_within(const TrainOptions& options) {
   const Budget budget = read_budget(options.budget);
-  const ModelForms model(options.step, options.budget.form);
+  const train::ModelForms model(request_of(options.step, options.budget.form));
   BudgetRun run{options, model, BudgetFile(options.budget.budget_file), budget};
-  auto fitted = fit_within(model, options.budget, budget);
+  auto fitted = train::fit_model(model, options.budget.spill_dir, budget);
   while (true) {
     if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) return refuse(run, *no_fit);
     auto& fit = std::get<train::Fit>(fitted);
@@ -196,7 +195,7 @@ int run_within(const TrainOptions& options) {
     if (!options.step.json) print_plan(fit, run.budget, costs_text(fit.plan.costs()));
     train_fitted(run, fit);
     if (run.is_done()) break;
-    fitted = refit_within(model, options.budget, run.budget, fit);
+    fitted = train::refit_model(model, options.budget.spill_dir, run.budget, fit);
   }
   report(run, std::get<train::Fit>(fitted));
   return kDone;
