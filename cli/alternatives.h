@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/model_forms.h"
+#include "plimsoll/base/duration.h"
 #include "plimsoll/plan/largest_batch.h"
 
 namespace plimsoll::cli {
@@ -146,8 +147,8 @@ inline std::string alternatives_text(const std::vector<Alternative>& ways) {
   std::string text;
   for (const Alternative& way : ways) {
     text +=
-        fmt::format("{}{} ({}, {:.1f} ms a sample{}{})", text.empty() ? "" : " | ", way.how,
-                    format_bytes(way.arena_bytes), way.seconds_a_sample * 1e3, way.note.empty() ? "" : ", ", way.note);
+        fmt::format("{}{} ({}, {} a sample{}{})", text.empty() ? "" : " | ", way.how, format_bytes(way.arena_bytes),
+                    format_seconds(way.seconds_a_sample), way.note.empty() ? "" : ", ", way.note);
   }
   return text;
 }

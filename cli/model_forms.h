@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/session_start.h"
 #include "plimsoll/plan/cost_cache.h"
@@ -41,7 +41,7 @@ class KnownCosts {
  public:
   KnownCosts() {
     plan::LoadedCosts loaded = plan::load_costs(path_);
-    if (!loaded.note.empty()) fmt::print(stderr, "note: {}\n", loaded.note);
+    if (!loaded.note.empty()) tell("note: {}\n", loaded.note);
     table_ = std::move(loaded.table);
   }
 
@@ -49,12 +49,11 @@ class KnownCosts {
 
   // Times what the programs of a step run, as far as it is not known. Whether anything was learnt.
   bool learn(const plan::StepPlan& step) {
-    const bool terminal = isatty(STDERR_FILENO) != 0;
     plan::MeasureOptions options{.budget = {step.budget_bytes, "--budget"}};
     options.budget.bytes = std::min(options.budget.bytes, machine_budget().bytes);
-    if (terminal) {
+    if (shows_progress()) {
       options.told = [](size_t done, size_t all) {
-        fmt::print(stderr, "\rmeasuring kernels: {} of {}{}", done, all, done == all ? "\n" : "");
+        show_progress(fmt::format("measuring kernels: {} of {}", done, all));
       };
     }
     const size_t known = table_.size();
@@ -83,7 +82,7 @@ class KnownCosts {
     try {
       if (!path_.empty()) plan::save_costs(path_, table_);
     } catch (const SystemError& error) {
-      fmt::print(stderr, "note: times of kernels are not kept: {}\n", error.what());
+      tell("note: times of kernels are not kept: {}\n", error.what());
     }
   }
 
