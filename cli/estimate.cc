@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
@@ -109,7 +110,7 @@ void print_json(const Report& report) {
   json["weight_copy_bytes"] = report.masters.copy_bytes;
   json["largest"] = largest_json(estimate.largest);
   json["live_bytes"] = estimate.live_bytes;
-  fmt::print("{}\n", json.dump(2));
+  cli::print_json(json);
 }
 
 std::string sizes_text(const program::Bindings& sizes) {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <string>
 #include <vector>
 
+#include "cli/console.h"
 #include "cli/model_options.h"
 #include "plimsoll/plan/slices.h"
 #include "plimsoll/train/model_forms.h"
@@ -22,10 +22,10 @@ struct FormOptions {
 
 // Notes and progress go to stderr.
 inline train::Listener terminal_listener() {
-  train::Listener listener{.on_note = [](const std::string& note) { fmt::print(stderr, "note: {}\n", note); }};
-  if (isatty(STDERR_FILENO) != 0) {
+  train::Listener listener{.on_note = [](const std::string& note) { tell("note: {}\n", note); }};
+  if (shows_progress()) {
     listener.on_measure = [](size_t done, size_t all) {
-      fmt::print(stderr, "\rmeasuring kernels: {} of {}{}", done, all, done == all ? "\n" : "");
+      show_progress(fmt::format("measuring kernels: {} of {}", done, all));
     };
   }
   return listener;

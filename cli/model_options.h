@@ -38,7 +38,7 @@ inline std::string require_thread(const std::string& text) {
 
 inline void add_model_options(const Command& verb, ModelOptions& options) {
   verb.add_option("MODEL", options.model, "A built-in model; `plimsoll models` lists them").required();
-  verb.add_option("--batch", options.batch, "Samples in a step");
+  verb.add_option("--batch,--batch-size", options.batch, "Samples in a step");
   verb.add_option("--seq", options.sequence, "Tokens in a sample");
   verb.add_option("--threads", options.threads, "Threads to compute with; all when not given").check(require_thread);
   verb.add_flag("--json", options.json, "Print JSON");

@@ -107,7 +107,7 @@ int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Ref
 
 int make(const PlanVerb& verb) {
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
-  if (isatty(STDERR_FILENO) != 0) options.progress = print_progress;
+  if (shows_progress()) options.progress = show_planning;
   const train::ModelForms model(request_of(verb.step, verb.form()));
   if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);
   const auto made = plan::plan_step(model.forms(), options);

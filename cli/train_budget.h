@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/interrupt.h"
+#include "cli/console.h"
 #include "cli/plan_text.h"
 #include "cli/session_start.h"
+#include "plimsoll/base/file.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/report/plot.h"
@@ -33,8 +33,8 @@ inline Budget read_budget(const BudgetOptions& options) {
   if (bytes == 0) throw ArgumentError("--budget is zero: expected a size like 2GiB, or auto");
   const Budget machine = machine_budget();
   if (bytes > machine.bytes) {
-    fmt::print(stderr, "plimsoll: --budget is {}, but this machine has {} to give ({})\n", format_bytes(bytes),
-               format_bytes(machine.bytes), machine.source);
+    tell("plimsoll: --budget is {}, but this machine has {} to give ({})\n", format_bytes(bytes),
+         format_bytes(machine.bytes), machine.source);
   }
   return {bytes, "--budget"};
 }
@@ -42,31 +42,47 @@ inline Budget read_budget(const BudgetOptions& options) {
 // A budget that others may change while a run goes on, by writing a size to a file.
 class BudgetFile {
  public:
-  explicit BudgetFile(std::string path) : path_(std::move(path)) {}
+  // No path: no such file. Otherwise it holds a size, which is the budget from now on; SystemError or InputError when
+  // it does not.
+  BudgetFile(std::string path, Budget& budget) : path_(std::move(path)) {
+    if (path_.empty()) return;
+    seen_ = read_small_file(path_, kMostBytes);
+    budget = {size_in(seen_), path_};
+  }
 
-  // Whether the file says something new; `budget` is that then. A file that is not there or not a size is told once,
-  // and the budget stays.
+  // Whether the file says something new; `budget` is that then. A file that is gone or holds no size any more is told
+  // once, and the budget stays.
   bool changes(Budget& budget) {
     if (path_.empty()) return false;
-    std::ifstream file(path_);
-    std::string text;
-    file >> text;
-    if (text.empty() || text == seen_) return false;
-    seen_ = text;
     try {
-      const int64_t bytes = parse_bytes(text);
-      if (bytes == 0 || bytes == budget.bytes) return false;
+      std::string text = read_small_file(path_, kMostBytes);
+      if (text == seen_) return false;
+      seen_ = std::move(text);
+      const int64_t bytes = size_in(seen_);
+      if (bytes == budget.bytes) return false;
       budget = {bytes, path_};
       return true;
-    } catch (const ArgumentError& error) {
-      fmt::print(stderr, "note: {}: {}\n", path_, error.what());
+    } catch (const Error& error) {
+      if (told_ != error.what()) tell("note: the budget stays: {}\n", error.what());
+      told_ = error.what();
       return false;
     }
   }
 
  private:
+  static constexpr int64_t kMostBytes = 256;
+
+  int64_t size_in(const std::string& text) const {
+    const auto bytes = try_parse_bytes(text);
+    if (!bytes || *bytes == 0) {
+      throw InputError({.source = path_}, text.empty() ? "nothing" : quote(text), "a size like 2GiB");
+    }
+    return *bytes;
+  }
+
   std::string path_;
   std::string seen_;
+  std::string told_;
 };
 
 // What is alive at each op of the step's program that takes the most, with the overhead, against the budget.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/duration.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/program/ops/spilled.h"
 
@@ -68,8 +69,8 @@ std::string alternatives_text(const std::vector<Alternative>& ways) {
   std::string text;
   for (const Alternative& way : ways) {
     text +=
-        fmt::format("{}{} ({}, {:.1f} ms a sample{}{})", text.empty() ? "" : " | ", way.how(),
-                    format_bytes(way.arena_bytes), way.seconds_a_sample * 1e3, way.note.empty() ? "" : ", ", way.note);
+        fmt::format("{}{} ({}, {} a sample{}{})", text.empty() ? "" : " | ", way.how(), format_bytes(way.arena_bytes),
+                    format_seconds(way.seconds_a_sample), way.note.empty() ? "" : ", ", way.note);
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/duration.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/train/fit_model.h"
 #include "plimsoll/train/kept_values.h"
@@ -162,13 +163,13 @@ void Training::write(std::string_view name, std::span<const float> values) {
 
 std::ostream& operator<<(std::ostream& out, const TrainingPlan& plan) {
   const size_t count = plan.micro_batches.size();
-  out << fmt::format("peak {} of {} ({} arena, {} overhead), {:.3g} s a step\n",
-                     format_bytes(plan.predicted_peak_bytes), format_bytes(plan.budget_bytes),
-                     format_bytes(plan.arena_bytes), format_bytes(plan.overhead_bytes), plan.predicted_step_s);
+  out << fmt::format("peak {} of {} ({} arena, {} overhead), {} a step\n", format_bytes(plan.predicted_peak_bytes),
+                     format_bytes(plan.budget_bytes), format_bytes(plan.arena_bytes), format_bytes(plan.overhead_bytes),
+                     format_seconds(plan.predicted_step_s));
   if (count > 1) out << fmt::format("  gradient accumulation: {} micro-batches of {}\n", count, plan.micro_batches[0]);
   for (const TrainingPlan::Measure& measure : plan.measures) {
-    out << fmt::format("  {} of {}: -{}, +{:.3g} s\n", measure.kind, measure.what, format_bytes(measure.saved_bytes),
-                       measure.cost_s);
+    out << fmt::format("  {} of {}: -{}, +{}\n", measure.kind, measure.what, format_bytes(measure.saved_bytes),
+                       format_seconds(measure.cost_s));
   }
   return out;
 }
