@@ -17,7 +17,8 @@ namespace plimsoll::cli {
 struct FormOptions {
   std::vector<std::string> allow = {};  // measures that change the numbers
   bool parts = true;
-  bool measure = false;  // time kernels, and remember the times
+  bool measure = false;    // time kernels, and remember the times
+  bool calibrate = false;  // time three of them, for estimates
 };
 
 // Notes and progress go to stderr.
@@ -39,6 +40,7 @@ inline train::StepRequest request_of(const ModelOptions& options, const FormOpti
                              .allow = form.allow,
                              .micro_batches = form.parts,
                              .measure = form.measure,
+                             .calibrate = form.calibrate,
                              .threads = options.threads,
                              .listener = terminal_listener()};
   for (const auto& [symbol, size] : sizes) request.step.sizes[symbol] = size;

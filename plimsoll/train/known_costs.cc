@@ -19,28 +19,31 @@ bool KnownCosts::learn(const plan::StepPlan& step) {
   plan::MeasureOptions options{.budget = {step.budget_bytes, "--budget"}};
   options.budget.bytes = std::min(options.budget.bytes, machine_budget().bytes);
   options.told = listener_.on_measure;
-  const size_t known = table_.size();
   std::vector<const kernels::Lowered*> programs;
   for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
-  plan::measure_costs(programs, options, table_);
-  return save_more_than(known);
+  if (!plan::measure_costs(programs, options, table_)) return false;
+  save();
+  return true;
+}
+
+void KnownCosts::calibrate(int threads) {
+  const int count = kernels::thread_count({.threads = threads});
+  if (plan::calibrate("cpu", count, {.budget = machine_budget()}, table_)) save();
 }
 
 plan::SpillOptions KnownCosts::spill_in(const std::string& folder) {
   const size_t known = table_.size();
   const plan::SpillOptions spill = plan::measure_spill(folder, table_);
-  save_more_than(known);
+  if (table_.size() > known) save();
   return spill;
 }
 
-bool KnownCosts::save_more_than(size_t known) const {
-  if (table_.size() <= known) return false;
+void KnownCosts::save() const {
   try {
     if (!path_.empty()) plan::save_costs(path_, table_);
   } catch (const SystemError& error) {
     note(fmt::format("times of kernels are not kept: {}", error.what()));
   }
-  return true;
 }
 
 void KnownCosts::note(const std::string& text) const {

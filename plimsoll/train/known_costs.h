@@ -26,11 +26,14 @@ class KnownCosts {
   // Times what the programs of a step run, as far as it is not known. Whether anything was learnt.
   bool learn(const plan::StepPlan& step);
 
+  // What the CPU can do, where that is not known: three short kernels.
+  void calibrate(int threads);
+
   // What plans need to know of the disk of a folder: measured once.
   plan::SpillOptions spill_in(const std::string& folder);
 
  private:
-  bool save_more_than(size_t known) const;
+  void save() const;
   void note(const std::string& text) const;
 
   Listener listener_;

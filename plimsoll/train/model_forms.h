@@ -32,7 +32,8 @@ struct StepRequest {
   models::StepOptions step = {};
   std::vector<std::string> allow = {};
   bool micro_batches = true;
-  bool measure = false;  // time kernels, and remember the times
+  bool measure = false;    // time kernels, and remember the times
+  bool calibrate = false;  // time three of them, for estimates
   int threads = 0;
   Listener listener = {};
 };
