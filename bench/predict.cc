@@ -58,7 +58,7 @@ class BusyProcess {
  public:
   explicit BusyProcess(bool wanted) : child_(wanted ? fork() : -1) {
     volatile uint64_t count = 0;
-    while (child_ == 0) count += 1;
+    while (child_ == 0) count = count + 1;
     stop();
   }
   ~BusyProcess() {

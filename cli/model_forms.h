@@ -17,8 +17,7 @@ namespace plimsoll::cli {
 struct FormOptions {
   std::vector<std::string> allow = {};  // measures that change the numbers
   bool parts = true;
-  bool measure = false;    // time kernels, and remember the times
-  bool calibrate = false;  // time three of them, for estimates
+  bool measure = false;  // time kernels, and remember the times
 };
 
 // Notes and progress go to stderr.
@@ -40,7 +39,6 @@ inline train::StepRequest request_of(const ModelOptions& options, const FormOpti
                              .allow = form.allow,
                              .micro_batches = form.parts,
                              .measure = form.measure,
-                             .calibrate = form.calibrate,
                              .threads = options.threads,
                              .listener = terminal_listener()};
   for (const auto& [symbol, size] : sizes) request.step.sizes[symbol] = size;

@@ -108,9 +108,8 @@ int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Ref
 int make(const PlanVerb& verb) {
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
   if (shows_progress()) options.progress = show_planning;
-  FormOptions form = verb.form();
-  form.calibrate = true;
-  const train::ModelForms model(request_of(verb.step, form));
+  const train::ModelForms model(request_of(verb.step, verb.form()));
+  model.calibrate();
   if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);
   const auto made = plan::plan_step(model.forms(), options);
   if (const auto* refusal = std::get_if<plan::Refusal>(&made)) return refuse(verb, model, *refusal);

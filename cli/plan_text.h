@@ -34,11 +34,12 @@ inline std::string setting_text(const plan::Setting& setting) {
 
 inline std::string seconds_text(double seconds) { return format_seconds(seconds); }
 
-// "1.204 s"; of what was not measured, "0.9 s to 2.7 s".
-inline std::string predicted_text(const plan::StepPlan& step) {
+// A time that the step's costs give: "1.204 s"; where they were not measured, "0.9 s to 2.7 s".
+inline std::string predicted_text(const plan::StepPlan& step, double seconds) {
+  if (step.costs().is_measured()) return seconds_text(seconds);
   const plan::SecondsRange range = step.predicted_range();
-  if (step.costs().is_measured()) return format_seconds(step.predicted_s);
-  return fmt::format("{} to {}", format_seconds(range.low), format_seconds(range.high));
+  const double each = seconds / step.predicted_s;
+  return fmt::format("{} to {}", seconds_text(range.low * each), seconds_text(range.high * each));
 }
 
 inline void show_planning(const plan::Progress& progress) {
@@ -71,12 +72,13 @@ inline void print_step(const plan::Setting& setting, const plan::StepPlan& step)
     fmt::print("  {:<10} {:>11}  {:>18} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
   };
   fmt::print("{}\n", setting_text(setting));
-  line("unplanned", step.unplanned_bytes, fmt::format("{} a step", seconds_text(step.unplanned_s)));
+  line("unplanned", step.unplanned_bytes, fmt::format("{} a step", predicted_text(step, step.unplanned_s)));
   line("budget", step.budget_bytes, "for the tensors of the step");
-  line("plan", step.arena_bytes,
-       fmt::format("{} a step: {:+.1f} %, at most {:.1f} % above the fastest {}", predicted_text(step),
-                   (step.predicted_s / step.unplanned_s - 1) * 100, (step.predicted_s / step.bound_s() - 1) * 100,
-                   step.in_parts() || step.form.slices > 1 ? "in this form" : "there can be"));
+  line(
+      "plan", step.arena_bytes,
+      fmt::format("{} a step: {:+.1f} %, at most {:.1f} % above the fastest {}", predicted_text(step, step.predicted_s),
+                  (step.predicted_s / step.unplanned_s - 1) * 100, (step.predicted_s / step.bound_s() - 1) * 100,
+                  step.in_parts() || step.form.slices > 1 ? "in this form" : "there can be"));
   if (step.in_parts() || step.form.slices > 1) fmt::print("  batch       {}\n", batch_text(step));
   if (step.file_bytes() > 0) line("spilled", step.file_bytes(), "that go to the spill file and come back");
   fmt::print("  times       {}{}\n", costs_text(step.costs()),

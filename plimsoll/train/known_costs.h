@@ -26,7 +26,7 @@ class KnownCosts {
   // Times what the programs of a step run, as far as it is not known. Whether anything was learnt.
   bool learn(const plan::StepPlan& step);
 
-  // What the CPU can do, where that is not known: three short kernels.
+  // Learns what the CPU can do on so many threads (0: all), where that is not known: by three short kernels.
   void calibrate(int threads);
 
   // What plans need to know of the disk of a folder: measured once.

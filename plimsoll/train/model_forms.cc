@@ -43,7 +43,6 @@ ModelForms::ModelForms(StepRequest request)
       f32_{request_.step},
       costs_(std::make_shared<KnownCosts>(request_.listener)),
       setting_(setting_of(request_)) {
-  if (request_.calibrate) costs_->calibrate(request_.threads);
   const Allowed allowed = parse_allowed(request_.allow);
   f32_.asked.through_batch_norm = allowed.batch_norm_parts;
   const bool has_state = f32_.asked.training && f32_.asked.train.optimizer != program::Optimizer::sgd;

@@ -32,8 +32,7 @@ struct StepRequest {
   models::StepOptions step = {};
   std::vector<std::string> allow = {};
   bool micro_batches = true;
-  bool measure = false;    // time kernels, and remember the times
-  bool calibrate = false;  // time three of them, for estimates
+  bool measure = false;  // time kernels, and remember the times
   int threads = 0;
   Listener listener = {};
 };
@@ -60,6 +59,9 @@ class ModelForms {
 
   // Gives parameters and state their first values.
   void start(run::Executor& executor, uint64_t seed) const;
+
+  // For estimates of what is not measured; runs kernels where this machine was not calibrated before.
+  void calibrate() const { costs_->calibrate(request_.threads); }
 
   plan::SpillOptions spill_in(const std::string& folder) const { return costs_->spill_in(folder); }
 

@@ -84,6 +84,17 @@ TEST(InPartsOfF16, TrainsAsTheWholeBatch) {
   }
 }
 
+// Each part's gradients are rounded to bf16, whose unit is 2^-8, before they are summed in f32.
+TEST(InPartsOfBf16, TrainsAsTheWholeBatchToRounding) {
+  for (const char* model : {"mlp", "lenet", "gpt2-nano"}) {
+    const Case tested{.model = model, .batch = 7, .uneven = true, .precision = DType::bf16};
+    const Outcome whole = train_whole(tested);
+    const Outcome parts = train_in_parts(tested, {3, 3, 1});
+    for (int i = 0; i < kSteps; ++i) EXPECT_NEAR(parts.losses[i], whole.losses[i], 0x1p-8 * std::abs(whole.losses[i]));
+    EXPECT_LT(largest_difference(whole, parts), 0x1p-6) << model;
+  }
+}
+
 TEST(InPartsOfF16, AStepIsSkippedWhenTheGradientsOfAPartOverflow) {
   CutModel model({.model = "mlp", .batch = 5, .precision = DType::f16}, {3, 2});
   run::Executor& executor = model.session.executor();
