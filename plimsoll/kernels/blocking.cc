@@ -272,6 +272,12 @@ class Rewrite {
 
 }  // namespace
 
+Blocked without_blocks(Program program) {
+  const size_t values = program.values.size();
+  const size_t ops = program.ops.size();
+  return {std::move(program), std::vector<bool>(values), std::vector<bool>(ops)};
+}
+
 Blocked block_channels(Program program, const KernelTable& table) { return Rewrite(std::move(program), table).run(); }
 
 }  // namespace plimsoll::kernels

@@ -21,4 +21,7 @@ struct Blocked {
 // Pure. Blocks a value when convolutions gain more bytes by it than reorders cost.
 Blocked block_channels(program::Program program, const KernelTable& table);
 
+// All values in row-major order.
+Blocked without_blocks(program::Program program);
+
 }  // namespace plimsoll::kernels

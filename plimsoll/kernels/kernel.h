@@ -155,6 +155,10 @@ class KernelTable {
   void add(std::string_view op, KernelDef def);  // ArgumentError for an op that is not, or has one: a bug in a family
   const KernelDef* find(std::string_view op) const;
 
+  // Convolutions are faster in blocks of channels on this machine.
+  void use_blocks() { prefers_blocks_ = true; }
+  bool prefers_blocks() const { return prefers_blocks_; }
+
   // The machine multiplies matrices of bf16. Then blocked tensors of bf16 have their channels last, as such units like
   // it; kernels get f32 copies as all others.
   void use_matrix_units() { has_matrix_units_ = true; }
@@ -162,6 +166,7 @@ class KernelTable {
 
  private:
   std::unordered_map<std::string, KernelDef> by_op_;
+  bool prefers_blocks_ = false;
   bool has_matrix_units_ = false;
 };
 

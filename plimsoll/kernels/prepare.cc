@@ -185,13 +185,14 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   const KernelTable& table = kernels_of(options.device);
   Lowered lowered{{}, {}, options.device, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
-  Blocked blocked = block_channels(std::move(program), table);
+  lowered.matrix_units = options.matrix_units.value_or(table.has_matrix_units());
+  const bool blocks = table.prefers_blocks() || lowered.matrix_units;
+  Blocked blocked = blocks ? block_channels(std::move(program), table) : without_blocks(std::move(program));
   lowered.program = std::move(blocked.program);
   lowered.blocked_values = std::move(blocked.values);
   lowered.blocked_ops = std::move(blocked.ops);
   lowered.spare_bytes = spare_bytes(lowered.program);
   lowered.least_scratch = options.least_scratch;
-  lowered.matrix_units = options.matrix_units.value_or(table.has_matrix_units());
   for (size_t i = 0; i < lowered.program.ops.size(); ++i) {
     const Op& op = lowered.program.ops[i];
     lowered.ops.push_back(with_cost(prepare_kernel(table, lowered, i, op), lowered.program, op));

@@ -8,6 +8,7 @@
 #include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/op.h"
 #include "plimsoll/program/random.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/run/floats.h"
@@ -141,6 +142,20 @@ void expect_step(const Program& program, const Arrays<double>& values, const pro
 }
 
 }  // namespace
+
+double sum_tolerance(int64_t terms) {
+  constexpr double kRounding = 0x1p-24;
+  return 4 * kRounding * std::sqrt(static_cast<double>(terms));
+}
+
+double sum_tolerance(const Program& program) {
+  int64_t terms = 1;
+  for (const program::Op& op : program.ops) {
+    const int64_t results = op.outputs[0] ? program[op.outputs[0]].type.spec().elements() : 0;
+    if (results > 0) terms += program::flops(program, op).constant() / results;
+  }
+  return sum_tolerance(terms);
+}
 
 Arrays<double> random_values(const Program& program, const Comparison& comparison) {
   Arrays<double> values;

@@ -16,6 +16,13 @@ struct Comparison {
   uint64_t seed = 1;
 };
 
+// How far two sums in f32 of so many terms may be apart, of the largest sum: roundings add up as a random walk does,
+// and this is four times what that strays.
+double sum_tolerance(int64_t terms);
+
+// For a whole program: the sums that follow one another in it, all together, are one long one.
+double sum_tolerance(const program::Program& program);
+
 // Random values for what comes in, indices in range.
 program::Arrays<double> random_values(const program::Program& program, const Comparison& comparison);
 

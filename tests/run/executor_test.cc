@@ -58,7 +58,7 @@ program::Arrays<double> start_values(const models::Step& step) {
 
 TEST_P(ZooRun, TrainsAsTheReferenceDoes) {
   const models::Step step = this->step(program::Optimizer::momentum);
-  expect_agreement(step.program, start_values(step), 1e-4);
+  expect_agreement(step.program, start_values(step), sum_tolerance(step.program));
 }
 
 TEST_P(ZooRun, InfersAsTheReferenceDoesInNoMoreMemoryThanAsWritten) {

@@ -4,6 +4,7 @@
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/product.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -24,19 +25,21 @@ struct OuterSum {
 
 constexpr int64_t kColumns = 1024;  // of x and the sum at a time: they stay in the cache for all outputs
 
-PLIMSOLL_VECTORISED void add_rows(const OuterSum& s, float* sum, int64_t begin, int64_t end) {
-  for (int64_t first = begin; first < end; first += kColumns) {
-    const int64_t count = std::min(kColumns, end - first);
-    for (int64_t out = 0; out < s.outs; ++out) {
-      float* into = sum + out * s.ins + first;
-      for (int64_t row = 0; row < s.rows; ++row) {
-        const float factor = s.dy[row * s.outs + out];
-        const float* from = s.x + row * s.ins + first;
+void add_rows(const OuterSum& s, float* sum, int64_t begin, int64_t end) {
+  vectorised([=] {
+    for (int64_t first = begin; first < end; first += kColumns) {
+      const int64_t count = std::min(kColumns, end - first);
+      for (int64_t out = 0; out < s.outs; ++out) {
+        float* into = sum + out * s.ins + first;
+        for (int64_t row = 0; row < s.rows; ++row) {
+          const float factor = s.dy[row * s.outs + out];
+          const float* from = s.x + row * s.ins + first;
 #pragma omp simd
-        for (int64_t j = 0; j < count; ++j) into[j] += factor * from[j];
+          for (int64_t j = 0; j < count; ++j) into[j] += factor * from[j];
+        }
       }
     }
-  }
+  });
 }
 
 // A few rows against wide ones: bound by the traffic of the sum, which is read and written once.

@@ -3,6 +3,7 @@
 
 #include "plimsoll/kernels/cpu/support/channel_rows.h"
 #include "plimsoll/kernels/cpu/support/channels.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -85,44 +86,51 @@ template <class F>
   }
 }
 
-PLIMSOLL_VECTORISED void plane_squares(LaneSums& sums, const Channels& c, const float* x, const Lanes& mean) {
-  const Lanes m = mean;
-  add_all(sums, c.lanes, c.positions, [&m, x](int64_t i, int64_t lane) {
-    const float centred = x[i] - m[static_cast<size_t>(lane)];
-    return centred * centred;
+void plane_squares(LaneSums& sums, const Channels& c, const float* x, const Lanes& mean) {
+  vectorised([=, &sums, &c] {
+    const Lanes m = mean;
+    add_all(sums, c.lanes, c.positions, [&m, x](int64_t i, int64_t lane) {
+      const float centred = x[i] - m[static_cast<size_t>(lane)];
+      return centred * centred;
+    });
   });
 }
 
 // y = (x - mean) * scale + shift
-PLIMSOLL_VECTORISED void plane_affine(const Channels& c, float* y, const float* x, const Lanes& mean,
-                                      const Lanes& scale, const Lanes& shift) {
-  const Lanes m = mean;
-  const Lanes a = scale;
-  const Lanes b = shift;
-  for_each_element(c.lanes, c.positions, [&, x, y](int64_t i, int64_t lane) {
-    const auto at = static_cast<size_t>(lane);
-    y[i] = (x[i] - m[at]) * a[at] + b[at];
+void plane_affine(const Channels& c, float* y, const float* x, const Lanes& mean, const Lanes& scale,
+                  const Lanes& shift) {
+  vectorised([=, &c] {
+    const Lanes m = mean;
+    const Lanes a = scale;
+    const Lanes b = shift;
+    for_each_element(c.lanes, c.positions, [&, x, y](int64_t i, int64_t lane) {
+      const auto at = static_cast<size_t>(lane);
+      y[i] = (x[i] - m[at]) * a[at] + b[at];
+    });
   });
 }
 
 // Sums of dy * (x - mean).
-PLIMSOLL_VECTORISED void plane_products(LaneSums& sums, const Channels& c, const float* dy, const float* x,
-                                        const Lanes& mean) {
-  const Lanes m = mean;
-  add_all(sums, c.lanes, c.positions,
-          [&m, x, dy](int64_t i, int64_t lane) { return dy[i] * (x[i] - m[static_cast<size_t>(lane)]); });
+void plane_products(LaneSums& sums, const Channels& c, const float* dy, const float* x, const Lanes& mean) {
+  vectorised([=, &sums, &c] {
+    const Lanes m = mean;
+    add_all(sums, c.lanes, c.positions,
+            [&m, x, dy](int64_t i, int64_t lane) { return dy[i] * (x[i] - m[static_cast<size_t>(lane)]); });
+  });
 }
 
 // dx = scale * (dy - level - (x - mean) * slope)
-PLIMSOLL_VECTORISED void plane_gradient(const Channels& c, float* dx, const float* dy, const float* x,
-                                        const Lanes& scale, const Lanes& level, const Lanes& mean, const Lanes& slope) {
-  const Lanes a = scale;
-  const Lanes l = level;
-  const Lanes m = mean;
-  const Lanes s = slope;
-  for_each_element(c.lanes, c.positions, [&, dx, dy, x](int64_t i, int64_t lane) {
-    const auto at = static_cast<size_t>(lane);
-    dx[i] = a[at] * (dy[i] - l[at] - (x[i] - m[at]) * s[at]);
+void plane_gradient(const Channels& c, float* dx, const float* dy, const float* x, const Lanes& scale,
+                    const Lanes& level, const Lanes& mean, const Lanes& slope) {
+  vectorised([=, &c] {
+    const Lanes a = scale;
+    const Lanes l = level;
+    const Lanes m = mean;
+    const Lanes s = slope;
+    for_each_element(c.lanes, c.positions, [&, dx, dy, x](int64_t i, int64_t lane) {
+      const auto at = static_cast<size_t>(lane);
+      dx[i] = a[at] * (dy[i] - l[at] - (x[i] - m[at]) * s[at]);
+    });
   });
 }
 

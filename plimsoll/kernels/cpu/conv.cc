@@ -10,9 +10,9 @@
 #include "plimsoll/kernels/cpu/support/epilogue.h"
 #include "plimsoll/kernels/cpu/support/narrow_conv.h"
 #include "plimsoll/kernels/cpu/support/narrow_weights.h"
-#include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/small_image_weights.h"
 #include "plimsoll/kernels/cpu/support/unfolded_conv.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cpu/tiles/tiles.h"
 #include "plimsoll/kernels/cut.h"
 
@@ -162,10 +162,12 @@ Kernel conv_backward_weights(const Use& use) {
 // y += bias, by channel: the planes of the channels one after the other, each in lanes of as many channels as lie
 // together.
 template <int64_t kLanes>
-PLIMSOLL_VECTORISED void add_bias(float* y, const float* bias, int64_t positions) {
-  for (int64_t i = 0; i < positions; ++i) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) y[i * kLanes + lane] += bias[lane];
-  }
+void add_bias(float* y, const float* bias, int64_t positions) {
+  vectorised([=] {
+    for (int64_t i = 0; i < positions; ++i) {
+      for (int64_t lane = 0; lane < kLanes; ++lane) y[i * kLanes + lane] += bias[lane];
+    }
+  });
 }
 
 // The gradient of a convolution's input, and a bias on every channel of it.
@@ -286,12 +288,12 @@ Kernel conv_forward(const Use& use, const Epilogue& epilogue) {
 
 void register_conv_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
-  const bool gains = dnnl_prefers_blocks();
+  if (dnnl_prefers_blocks()) table.use_blocks();
   if (dnnl_has_matrix_units() && tiles::has_units()) table.use_matrix_units();
-  const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = gains};
+  const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = true};
   table.add("conv", {conv, contiguous_only, of_images, by_samples, computes_forward});
   table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, dnnl_computes});
-  const Blocking of_both{.rule = Rule::each, .inputs = {0, 1}, .gains = gains};
+  const Blocking of_both{.rule = Rule::each, .inputs = {0, 1}, .gains = true};
   table.add("conv_backward_weights",
             {conv_backward_weights, contiguous_only, of_both, by_samples_of_both, computes_backward_weights});
   table.add("conv_transpose", {conv_transpose, contiguous_only, of_images, by_samples});

@@ -9,6 +9,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/byte_products.h"
 #include "plimsoll/kernels/cpu/support/conv_shapes.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/program/quantization.h"
 
 namespace plimsoll::kernels {
@@ -51,22 +52,25 @@ struct Parts {
 
 // kChannelBlock channels; `step` from the sums of a position to those of the next.
 template <class Sum>
-PLIMSOLL_VECTORISED void scale_block(float* y, const uint32_t* sums, int64_t positions, int64_t step,
-                                     const float* scales, const float* bias) {
-  for (int64_t i = 0; i < positions; ++i) {
+void scale_block(float* y, const uint32_t* sums, int64_t positions, int64_t step, const float* scales,
+                 const float* bias) {
+  vectorised([=] {
+    for (int64_t i = 0; i < positions; ++i) {
 #pragma omp simd
-    for (int64_t lane = 0; lane < kChannelBlock; ++lane) {
-      y[i * kChannelBlock + lane] = as_number<Sum>(sums[i * step + lane]) * scales[lane] + bias[lane];
+      for (int64_t lane = 0; lane < kChannelBlock; ++lane) {
+        y[i * kChannelBlock + lane] = as_number<Sum>(sums[i * step + lane]) * scales[lane] + bias[lane];
+      }
     }
-  }
+  });
 }
 
 // One channel.
 template <class Sum>
-PLIMSOLL_VECTORISED void scale_line(float* y, const uint32_t* sums, int64_t positions, int64_t step, float scale,
-                                    float bias) {
+void scale_line(float* y, const uint32_t* sums, int64_t positions, int64_t step, float scale, float bias) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < positions; ++i) y[i] = as_number<Sum>(sums[i * step]) * scale + bias;
+    for (int64_t i = 0; i < positions; ++i) y[i] = as_number<Sum>(sums[i * step]) * scale + bias;
+  });
 }
 
 struct Scaling {

@@ -3,6 +3,7 @@
 
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 #include "plimsoll/program/random.h"
@@ -53,20 +54,22 @@ constexpr int kLanes = 16;
 }
 
 // Elements [begin, end); whole groups of draws together, the rest one by one.
-PLIMSOLL_VECTORISED void drop(const Drop& d, uint64_t seed, const float* x, float* y, int64_t begin, int64_t end) {
-  constexpr int64_t kGroup = 4 * kLanes;
-  int64_t i = begin;
-  const auto one = [&](int64_t at) {
-    const bool kept = program::random_bits(seed, d.stream, d.first + static_cast<uint64_t>(at)) >= d.threshold;
-    y[at] = kept ? x[at] * d.scale : 0;
-  };
-  for (; i < end && (d.first + static_cast<uint64_t>(i)) % 4 != 0; ++i) one(i);
-  uint32_t bits[kGroup];
-  for (; i + kGroup <= end; i += kGroup) {
-    draw(bits, (d.first + static_cast<uint64_t>(i)) / 4, d.stream, seed);
-    for (int64_t j = 0; j < kGroup; ++j) y[i + j] = bits[j] >= d.threshold ? x[i + j] * d.scale : 0;
-  }
-  for (; i < end; ++i) one(i);
+void drop(const Drop& d, uint64_t seed, const float* x, float* y, int64_t begin, int64_t end) {
+  vectorised([=] {
+    constexpr int64_t kGroup = 4 * kLanes;
+    int64_t i = begin;
+    const auto one = [&](int64_t at) {
+      const bool kept = program::random_bits(seed, d.stream, d.first + static_cast<uint64_t>(at)) >= d.threshold;
+      y[at] = kept ? x[at] * d.scale : 0;
+    };
+    for (; i < end && (d.first + static_cast<uint64_t>(i)) % 4 != 0; ++i) one(i);
+    uint32_t bits[kGroup];
+    for (; i + kGroup <= end; i += kGroup) {
+      draw(bits, (d.first + static_cast<uint64_t>(i)) / 4, d.stream, seed);
+      for (int64_t j = 0; j < kGroup; ++j) y[i + j] = bits[j] >= d.threshold ? x[i + j] * d.scale : 0;
+    }
+    for (; i < end; ++i) one(i);
+  });
 }
 
 constexpr int64_t kLine = 2048;  // elements of f16 and bf16 that are f32 at a time

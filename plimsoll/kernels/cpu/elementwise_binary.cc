@@ -5,6 +5,7 @@
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/rows.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
@@ -13,17 +14,19 @@ namespace {
 
 // One row: operands go on by 1, by 0 or by any step.
 template <class X, class Y, class F>
-PLIMSOLL_VECTORISED void map_row(Y* y, const X* x, int64_t x_step, const X* z, int64_t z_step, int64_t count, F f) {
-  if (x_step == 1 && z_step == 1) {
+void map_row(Y* y, const X* x, int64_t x_step, const X* z, int64_t z_step, int64_t count, F f) {
+  vectorised([=] {
+    if (x_step == 1 && z_step == 1) {
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i], z[i]);
-  } else if (x_step == 1 && z_step == 0) {
-    const X one = *z;
+      for (int64_t i = 0; i < count; ++i) y[i] = f(x[i], z[i]);
+    } else if (x_step == 1 && z_step == 0) {
+      const X one = *z;
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i], one);
-  } else {
-    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i * x_step], z[i * z_step]);
-  }
+      for (int64_t i = 0; i < count; ++i) y[i] = f(x[i], one);
+    } else {
+      for (int64_t i = 0; i < count; ++i) y[i] = f(x[i * x_step], z[i * z_step]);
+    }
+  });
 }
 
 // Calls f(row, begin, end) for parts of rows: long rows are cut, short ones are taken together.

@@ -4,6 +4,7 @@
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/math.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -62,18 +63,20 @@ template <class F>
 
 // Bit by bit what `inside` says of x; then y = f(x), which may lie where x does.
 template <class F, class G>
-PLIMSOLL_VECTORISED void map_masked(float* y, uint8_t* mask, const float* x, int64_t count, F f, G inside) {
-  int64_t done = mask == nullptr ? count : 0;
-  for (; done + kWide <= count; done += kWide) {
-    const unsigned bits = bits_of(x + done, kWide, inside);
-    mask[done / kBits] = static_cast<uint8_t>(bits);
-    mask[done / kBits + 1] = static_cast<uint8_t>(bits >> kBits);
-  }
-  for (; done < count; done += kBits) {
-    mask[done / kBits] = static_cast<uint8_t>(bits_of(x + done, count - done < kBits ? count - done : kBits, inside));
-  }
+void map_masked(float* y, uint8_t* mask, const float* x, int64_t count, F f, G inside) {
+  vectorised([=] {
+    int64_t done = mask == nullptr ? count : 0;
+    for (; done + kWide <= count; done += kWide) {
+      const unsigned bits = bits_of(x + done, kWide, inside);
+      mask[done / kBits] = static_cast<uint8_t>(bits);
+      mask[done / kBits + 1] = static_cast<uint8_t>(bits >> kBits);
+    }
+    for (; done < count; done += kBits) {
+      mask[done / kBits] = static_cast<uint8_t>(bits_of(x + done, count - done < kBits ? count - done : kBits, inside));
+    }
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+  });
 }
 
 // Calls f(begin, end) for parts that begin at whole bytes of the mask.
@@ -108,20 +111,21 @@ void masked(KernelTable& table, const char* op, Make make) {
 }
 
 // dy times what its bit says; a slope of zero gives zero whatever dy is.
-PLIMSOLL_VECTORISED void apply_mask(float* dx, const float* dy, const uint8_t* mask, int64_t count, float set,
-                                    float clear) {
-  for (int64_t i = 0; i < count; i += kWide) {
-    const int64_t lanes = count - i < kWide ? count - i : kWide;
-    unsigned bits = mask[i / kBits];
-    if (lanes > kBits) bits |= static_cast<unsigned>(mask[i / kBits + 1]) << kBits;
-    const auto slope = [=](int64_t lane) { return (bits >> lane & 1U) != 0 ? set : clear; };
-    if (lanes == kWide) {
+void apply_mask(float* dx, const float* dy, const uint8_t* mask, int64_t count, float set, float clear) {
+  vectorised([=] {
+    for (int64_t i = 0; i < count; i += kWide) {
+      const int64_t lanes = count - i < kWide ? count - i : kWide;
+      unsigned bits = mask[i / kBits];
+      if (lanes > kBits) bits |= static_cast<unsigned>(mask[i / kBits + 1]) << kBits;
+      const auto slope = [=](int64_t lane) { return (bits >> lane & 1U) != 0 ? set : clear; };
+      if (lanes == kWide) {
 #pragma omp simd
-      for (int64_t lane = 0; lane < kWide; ++lane) dx[i + lane] = slope(lane) == 0 ? 0 : dy[i + lane] * slope(lane);
-    } else {
-      for (int64_t lane = 0; lane < lanes; ++lane) dx[i + lane] = slope(lane) == 0 ? 0 : dy[i + lane] * slope(lane);
+        for (int64_t lane = 0; lane < kWide; ++lane) dx[i + lane] = slope(lane) == 0 ? 0 : dy[i + lane] * slope(lane);
+      } else {
+        for (int64_t lane = 0; lane < lanes; ++lane) dx[i + lane] = slope(lane) == 0 ? 0 : dy[i + lane] * slope(lane);
+      }
     }
-  }
+  });
 }
 
 bool keeps_or_drops(const Use& use) { return real(use.call, "set") == 1 && real(use.call, "clear") == 0; }

@@ -5,6 +5,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/byte_products.h"
 #include "plimsoll/kernels/cpu/support/product.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/program/quantization.h"
 
 namespace plimsoll::kernels {
@@ -12,17 +13,18 @@ namespace {
 
 // y = sums scaled, plus the bias where there is one. The sums may lie where y does.
 template <class Sum>
-PLIMSOLL_VECTORISED void scale_row(float* y, const float* sums, const float* scales, const float* bias, int64_t count,
-                                   float of_x) {
-  if (bias == nullptr) {
+void scale_row(float* y, const float* sums, const float* scales, const float* bias, int64_t count, float of_x) {
+  vectorised([=] {
+    if (bias == nullptr) {
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) y[i] = as_number<Sum>(std::bit_cast<uint32_t>(sums[i])) * (of_x * scales[i]);
-  } else {
+      for (int64_t i = 0; i < count; ++i) y[i] = as_number<Sum>(std::bit_cast<uint32_t>(sums[i])) * (of_x * scales[i]);
+    } else {
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) {
-      y[i] = as_number<Sum>(std::bit_cast<uint32_t>(sums[i])) * (of_x * scales[i]) + bias[i];
+      for (int64_t i = 0; i < count; ++i) {
+        y[i] = as_number<Sum>(std::bit_cast<uint32_t>(sums[i])) * (of_x * scales[i]) + bias[i];
+      }
     }
-  }
+  });
 }
 
 constexpr int64_t kSums = 1 << 18;     // in a part

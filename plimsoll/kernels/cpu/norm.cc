@@ -5,6 +5,7 @@
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
@@ -48,30 +49,33 @@ struct Statistics {
   float mean, rstd;
 };
 
-PLIMSOLL_VECTORISED Statistics statistics_of(const float* x, int64_t width, float eps, bool centred) {
-  float mean = 0;
-  if (centred) {
-    float sum = 0;
+Statistics statistics_of(const float* x, int64_t width, float eps, bool centred) {
+  return vectorised([=] {
+    float mean = 0;
+    if (centred) {
+      float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < width; ++i) sum += x[i];
-    mean = sum / static_cast<float>(width);
-  }
-  float squares = 0;
+      for (int64_t i = 0; i < width; ++i) sum += x[i];
+      mean = sum / static_cast<float>(width);
+    }
+    float squares = 0;
 #pragma omp simd reduction(+ : squares)
-  for (int64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
-  return {mean, 1 / std::sqrt(squares / static_cast<float>(width) + eps)};
+    for (int64_t i = 0; i < width; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    return Statistics{mean, 1 / std::sqrt(squares / static_cast<float>(width) + eps)};
+  });
 }
 
-PLIMSOLL_VECTORISED void normalise(float* y, const float* x, const float* weight, const float* bias, int64_t width,
-                                   Statistics s) {
-  if (weight != nullptr && bias != nullptr) {
+void normalise(float* y, const float* x, const float* weight, const float* bias, int64_t width, Statistics s) {
+  vectorised([=] {
+    if (weight != nullptr && bias != nullptr) {
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) y[i] = (x[i] - s.mean) * s.rstd * weight[i] + bias[i];
-  } else {
-    for (int64_t i = 0; i < width; ++i) {
-      y[i] = (x[i] - s.mean) * s.rstd * (weight == nullptr ? 1 : weight[i]) + (bias == nullptr ? 0 : bias[i]);
+      for (int64_t i = 0; i < width; ++i) y[i] = (x[i] - s.mean) * s.rstd * weight[i] + bias[i];
+    } else {
+      for (int64_t i = 0; i < width; ++i) {
+        y[i] = (x[i] - s.mean) * s.rstd * (weight == nullptr ? 1 : weight[i]) + (bias == nullptr ? 0 : bias[i]);
+      }
     }
-  }
+  });
 }
 
 Kernel forward(const Use& use, bool centred) {
@@ -135,14 +139,16 @@ template <class Weight>
   }
 }
 
-PLIMSOLL_VECTORISED void row_gradient(const RowGradient& r, int64_t width, Statistics s, bool centred) {
-  if (const float* weight = r.weight; weight != nullptr) {
-    row_gradient_with(
-        r, [weight](int64_t i) { return weight[i]; }, width, s, centred);
-  } else {
-    row_gradient_with(
-        r, [](int64_t) { return 1.0F; }, width, s, centred);
-  }
+void row_gradient(const RowGradient& r, int64_t width, Statistics s, bool centred) {
+  vectorised([=] {
+    if (const float* weight = r.weight; weight != nullptr) {
+      row_gradient_with(
+          r, [weight](int64_t i) { return weight[i]; }, width, s, centred);
+    } else {
+      row_gradient_with(
+          r, [](int64_t) { return 1.0F; }, width, s, centred);
+    }
+  });
 }
 
 Kernel backward(const Use& use, bool centred) {

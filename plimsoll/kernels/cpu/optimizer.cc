@@ -7,6 +7,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/updates.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
@@ -25,9 +26,11 @@ struct Sgd {
   float rate, scale, decay;
 };
 
-PLIMSOLL_VECTORISED void apply(const Sgd& s, float* w, const float* dw, int64_t count) {
+void apply(const Sgd& s, float* w, const float* dw, int64_t count) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) w[i] -= s.rate * (s.scale * dw[i] + s.decay * w[i]);
+    for (int64_t i = 0; i < count; ++i) w[i] -= s.rate * (s.scale * dw[i] + s.decay * w[i]);
+  });
 }
 
 Kernel sgd(const Use& use) {

@@ -5,6 +5,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/indices.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/program/quantization.h"
 
 namespace plimsoll::kernels {
@@ -13,23 +14,27 @@ namespace {
 // ---- numbers as bytes ----
 
 // NaN where one of them is: its bits, as those of infinity, are above all others.
-PLIMSOLL_VECTORISED uint32_t largest_bits(const float* x, int64_t count) {
-  int32_t most = 0;
+uint32_t largest_bits(const float* x, int64_t count) {
+  return vectorised([=] {
+    int32_t most = 0;
 #pragma omp simd reduction(max : most)
-  for (int64_t i = 0; i < count; ++i) most = std::max(most, std::bit_cast<int32_t>(x[i]) & INT32_MAX);
-  return static_cast<uint32_t>(most);
+    for (int64_t i = 0; i < count; ++i) most = std::max(most, std::bit_cast<int32_t>(x[i]) & INT32_MAX);
+    return static_cast<uint32_t>(most);
+  });
 }
 
 template <class Byte>
-PLIMSOLL_VECTORISED void to_bytes(Byte* bytes, const float* x, int64_t count, float inverse, float least, float most) {
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves no fraction
+void to_bytes(Byte* bytes, const float* x, int64_t count, float inverse, float least, float most) {
+  vectorised([=] {
+    constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves no fraction
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float scaled = x[i] * inverse;
-    const float number = scaled == scaled ? scaled : 0.0F;
-    const float held = number < least ? least : number > most ? most : number;
-    bytes[i] = static_cast<Byte>(static_cast<int32_t>((held + kRound) - kRound));
-  }
+    for (int64_t i = 0; i < count; ++i) {
+      const float scaled = x[i] * inverse;
+      const float number = scaled == scaled ? scaled : 0.0F;
+      const float held = number < least ? least : number > most ? most : number;
+      bytes[i] = static_cast<Byte>(static_cast<int32_t>((held + kRound) - kRound));
+    }
+  });
 }
 
 struct Quantize {
@@ -97,9 +102,11 @@ Kernel quantize(const Use& use) {
 
 // ---- rows of a table of bytes ----
 
-PLIMSOLL_VECTORISED void widen_row(float* y, const int8_t* w, int64_t count, float scale) {
+void widen_row(float* y, const int8_t* w, int64_t count, float scale) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(w[i]) * scale;
+    for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(w[i]) * scale;
+  });
 }
 
 Kernel embedding_i8(const Use& use) {

@@ -1,6 +1,7 @@
 // Sums over dimensions. The result is made row by row: along its last dimension where operands lie so, which is the
 // fast way over memory, and along the reduced ones where nothing else is left.
 #include "plimsoll/kernels/cpu/support/groups.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -26,24 +27,28 @@ struct Sum {
   }
 };
 
-PLIMSOLL_VECTORISED void add_strided(float* y, const float* x, int64_t step, int64_t count) {
-  if (step == 1) {
+void add_strided(float* y, const float* x, int64_t step, int64_t count) {
+  vectorised([=] {
+    if (step == 1) {
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) y[i] += x[i];
-  } else {
-    for (int64_t i = 0; i < count; ++i) y[i] += x[i * step];
-  }
+      for (int64_t i = 0; i < count; ++i) y[i] += x[i];
+    } else {
+      for (int64_t i = 0; i < count; ++i) y[i] += x[i * step];
+    }
+  });
 }
 
-PLIMSOLL_VECTORISED float total(const float* x, int64_t step, int64_t count) {
-  float sum = 0;
-  if (step == 1) {
+float total(const float* x, int64_t step, int64_t count) {
+  return vectorised([=] {
+    float sum = 0;
+    if (step == 1) {
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; ++i) sum += x[i];
-  } else {
-    for (int64_t i = 0; i < count; ++i) sum += x[i * step];
-  }
-  return sum;
+      for (int64_t i = 0; i < count; ++i) sum += x[i];
+    } else {
+      for (int64_t i = 0; i < count; ++i) sum += x[i * step];
+    }
+    return sum;
+  });
 }
 
 // Part [begin, end) of a row of the result.

@@ -1,4 +1,5 @@
 #include "plimsoll/kernels/cpu/support/lines.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -12,14 +13,15 @@ void for_each_line(const Lines& lines, int threads, const F& f) {
   });
 }
 
-PLIMSOLL_VECTORISED void exponentials(float* y, const float* x, int64_t length, int64_t stride, float largest,
-                                      float factor) {
-  if (stride == 1) {
+void exponentials(float* y, const float* x, int64_t length, int64_t stride, float largest, float factor) {
+  vectorised([=] {
+    if (stride == 1) {
 #pragma omp simd
-    for (int64_t i = 0; i < length; ++i) y[i] = fast_exp(x[i] - largest) * factor;
-  } else {
-    for (int64_t i = 0; i < length; ++i) y[i * stride] = fast_exp(x[i * stride] - largest) * factor;
-  }
+      for (int64_t i = 0; i < length; ++i) y[i] = fast_exp(x[i] - largest) * factor;
+    } else {
+      for (int64_t i = 0; i < length; ++i) y[i * stride] = fast_exp(x[i * stride] - largest) * factor;
+    }
+  });
 }
 
 Kernel softmax(const Use& use) {

@@ -8,6 +8,7 @@
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/updates.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/program/ops/state_code.h"
 
@@ -17,41 +18,50 @@ namespace {
 using program::kStateBlock;
 using Block = float[kStateBlock];
 
-PLIMSOLL_VECTORISED void read_signed(const uint8_t* codes, float scale, float* x, int64_t count) {
+void read_signed(const uint8_t* codes, float scale, float* x, int64_t count) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) x[i] = scale * program::signed_share(codes[i]);
+    for (int64_t i = 0; i < count; ++i) x[i] = scale * program::signed_share(codes[i]);
+  });
 }
 
-PLIMSOLL_VECTORISED void read_unsigned(const uint8_t* codes, float scale, float* x, int64_t count) {
+void read_unsigned(const uint8_t* codes, float scale, float* x, int64_t count) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) x[i] = scale * program::unsigned_share(codes[i]);
+    for (int64_t i = 0; i < count; ++i) x[i] = scale * program::unsigned_share(codes[i]);
+  });
 }
 
-PLIMSOLL_VECTORISED float largest(const float* x, int64_t count) {
-  float most = 0;
+float largest(const float* x, int64_t count) {
+  return vectorised([=] {
+    float most = 0;
 #pragma omp simd reduction(max : most)
-  for (int64_t i = 0; i < count; ++i) most = std::max(most, std::abs(x[i]));
-  return most;
+    for (int64_t i = 0; i < count; ++i) most = std::max(most, std::abs(x[i]));
+    return most;
+  });
 }
 
 // What makes shares of elements; 0 where the scale has no reciprocal, and the elements are as good as nothing.
 float inverse(float scale) { return scale >= FLT_MIN ? 1 / scale : 0; }
 
-PLIMSOLL_VECTORISED void write_signed(const float* x, float to_share, uint32_t chance, uint8_t* codes, int64_t count) {
+void write_signed(const float* x, float to_share, uint32_t chance, uint8_t* codes, int64_t count) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bits = program::scrambled(chance + static_cast<uint32_t>(i));
-    codes[i] = program::signed_code(x[i] * to_share, program::signed_chance(bits));
-  }
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t bits = program::scrambled(chance + static_cast<uint32_t>(i));
+      codes[i] = program::signed_code(x[i] * to_share, program::signed_chance(bits));
+    }
+  });
 }
 
-PLIMSOLL_VECTORISED void write_unsigned(const float* x, float to_share, uint32_t chance, uint8_t* codes,
-                                        int64_t count) {
+void write_unsigned(const float* x, float to_share, uint32_t chance, uint8_t* codes, int64_t count) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bits = program::scrambled(chance + static_cast<uint32_t>(i));
-    codes[i] = program::unsigned_code(x[i] * to_share, program::unsigned_chance(bits));
-  }
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t bits = program::scrambled(chance + static_cast<uint32_t>(i));
+      codes[i] = program::unsigned_code(x[i] * to_share, program::unsigned_chance(bits));
+    }
+  });
 }
 
 // Elements [first, first + count) of a parameter.

@@ -1,24 +1,19 @@
 #include "plimsoll/kernels/cpu/simd/simd.h"
 
+#include "plimsoll/kernels/cpu/simd/targets.h"
+
 namespace plimsoll::kernels::simd {
-namespace {
-
-const Functions& pick() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  if (wide) return avx512::kFunctions;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::kFunctions;
-#endif
-  return any::kFunctions;
-}
-
-}  // namespace
 
 const Functions& functions() {
-  static const Functions& picked = pick();
-  return picked;
+  static const Functions made = [] {
+    Functions all{};
+    add_elements(vector_isa(), all);
+    add_exponentials(vector_isa(), all);
+    add_pools(vector_isa(), all);
+    add_products(vector_isa(), all);
+    return all;
+  }();
+  return made;
 }
 
 }  // namespace plimsoll::kernels::simd

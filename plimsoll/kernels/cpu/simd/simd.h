@@ -1,9 +1,10 @@
-// Inner loops that are written in vectors of 16 numbers and compiled once for each kind of vector that machines have:
-// body.h is the code, avx512.cc, avx2.cc and any.cc compile it. What this machine can run is picked once. (Loops that a
-// compiler turns into vectors by itself are marked PLIMSOLL_VECTORISED instead, see support/parallel.h.)
+// Inner loops that are written in vectors, with Highway, and compiled once for each kind of vector that machines have:
+// SSE4, AVX2 and AVX-512, or NEON (targets.h). What this machine can run is picked once. Vectors are of 16 numbers, in
+// as many registers as those take, so that sums are added up in the same order everywhere. (Loops that a compiler turns
+// into vectors by itself are in `vectorised` instead, see support/vectorised.h.)
 //
-// Files in this folder that are compiled for more than the oldest machine must not use templates or inline functions of
-// others: the linker might take their copies for all.
+// What is compiled for more than the oldest machine must not use templates or inline functions of others: the linker
+// might take their copies for all.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,20 @@ struct TileProduct {
   float* c;
   int64_t c_row;
   bool add;  // to what is in c
+};
+
+// Rows of a convolution of an image that has few channels (support/narrow_conv.h): planes in row-major order, strides
+// and dilations of 1, padding in the image.
+struct NarrowRow {
+  static constexpr int64_t kFewestColumns = 64;
+  static constexpr int64_t kOuts = 8;  // output channels are a multiple of it
+
+  int64_t in, out, kernel_h, kernel_w;
+  int64_t columns;                 // of y
+  int64_t image_row, image_plane;  // floats from row to row, and from channel to channel
+  int64_t y_plane;
+
+  int64_t taps() const { return in * kernel_h * kernel_w; }
 };
 
 // A window of a pool along one dimension: elements start + k * step for k in [first, end), those that are in x.
@@ -128,6 +143,11 @@ struct Functions {
   // [rows, columns] to [columns, rows].
   void (*transpose)(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns);
 
+  // One row of y in all channels; the image is given from the first tap's row on. The bias may be null.
+  void (*narrow_forward)(const NarrowRow& row, const float* image, const float* w, const float* bias, float* y);
+  // Adds to dw what so many rows of dy give, few enough for sums in f32.
+  void (*narrow_backward)(const NarrowRow& row, const float* image, const float* dy, int64_t rows, double* dw);
+
   float (*largest)(const void* x, int64_t count);  // in f32, as ElementLoops
   // x = exp(x - shift), and their sum.
   float (*exp_in_place)(float* x, int64_t count, float shift);
@@ -135,15 +155,5 @@ struct Functions {
 
 // For this machine.
 const Functions& functions();
-
-namespace avx512 {
-extern const Functions kFunctions;
-}
-namespace avx2 {
-extern const Functions kFunctions;
-}
-namespace any {
-extern const Functions kFunctions;
-}
 
 }  // namespace plimsoll::kernels::simd

@@ -1,18 +1,21 @@
 #include "plimsoll/kernels/cpu/support/attention.h"
 
-#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 
 namespace plimsoll::kernels {
 
-PLIMSOLL_VECTORISED void scale_row(float* x, int64_t count, float factor) {
+void scale_row(float* x, int64_t count, float factor) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) x[i] *= factor;
+    for (int64_t i = 0; i < count; ++i) x[i] *= factor;
+  });
 }
 
-PLIMSOLL_VECTORISED void score_gradient(float* dscores, const float* weights, int64_t count, float through,
-                                        float scale) {
+void score_gradient(float* dscores, const float* weights, int64_t count, float through, float scale) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t j = 0; j < count; ++j) dscores[j] = weights[j] * (dscores[j] - through) * scale;
+    for (int64_t j = 0; j < count; ++j) dscores[j] = weights[j] * (dscores[j] - through) * scale;
+  });
 }
 
 void apply_mask(const AttentionSizes& a, const AttentionTile& t, const std::byte* mask, float* scores, int64_t line) {

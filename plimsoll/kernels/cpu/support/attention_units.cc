@@ -7,6 +7,7 @@
 #include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/attention.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
 
 namespace plimsoll::kernels {
@@ -243,13 +244,15 @@ void forward_tiles(const Attention& a, const Operands& o, const Forward& f, int6
 
 using Gradients = AttentionGradients<uint16_t>;
 
-PLIMSOLL_VECTORISED float dot(const uint16_t* a, const uint16_t* b, int64_t count) {
-  float sum = 0;
+float dot(const uint16_t* a, const uint16_t* b, int64_t count) {
+  return vectorised([=] {
+    float sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    sum += std::bit_cast<float>(uint32_t{a[i]} << 16) * std::bit_cast<float>(uint32_t{b[i]} << 16);
-  }
-  return sum;
+    for (int64_t i = 0; i < count; ++i) {
+      sum += std::bit_cast<float>(uint32_t{a[i]} << 16) * std::bit_cast<float>(uint32_t{b[i]} << 16);
+    }
+    return sum;
+  });
 }
 
 // kQueries lines become columns.

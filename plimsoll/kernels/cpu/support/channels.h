@@ -7,6 +7,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
 
@@ -45,13 +46,13 @@ template <class F>
 }
 
 template <class = void>
-PLIMSOLL_VECTORISED void add_plane_in_lanes(LaneSums& sums, const float* x, int64_t positions) {
-  add_lanes(sums, positions, [x](int64_t i, int64_t) { return x[i]; });
+void add_plane_in_lanes(LaneSums& sums, const float* x, int64_t positions) {
+  vectorised([=, &sums] { add_lanes(sums, positions, [x](int64_t i, int64_t) { return x[i]; }); });
 }
 
 template <class = void>
-PLIMSOLL_VECTORISED void add_plane_in_line(LaneSums& sums, const float* x, int64_t positions) {
-  add_line(sums, positions, [x](int64_t i, int64_t) { return x[i]; });
+void add_plane_in_line(LaneSums& sums, const float* x, int64_t positions) {
+  vectorised([=, &sums] { add_line(sums, positions, [x](int64_t i, int64_t) { return x[i]; }); });
 }
 
 struct Channels {

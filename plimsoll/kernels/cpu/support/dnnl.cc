@@ -1,8 +1,12 @@
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+#include "plimsoll/kernels/cpu/support/isa.h"
 #include "plimsoll/kernels/cpu/support/lent_heap.h"
 
 namespace plimsoll::kernels {
@@ -69,8 +73,36 @@ memory::desc scratchpad(const dnnl::primitive_desc_base& primitive) {
   return primitive.query_md(dnnl::query::scratchpad_md);
 }
 
+// Of PLIMSOLL_MAX_ISA. Without one oneDNN's own setting holds.
+dnnl::cpu_isa dnnl_limit() {
+  switch (isa_limit()) {
+    case Isa::sse4:
+      return dnnl::cpu_isa::sse41;
+    case Isa::avx2:
+      return dnnl::cpu_isa::avx2;
+    case Isa::avx512:
+      return dnnl::cpu_isa::avx512_core_bf16;
+    default:
+      return dnnl::cpu_isa::all;
+  }
+}
+
+// oneDNN takes a limit before its first use in a process only.
+bool set_limit() {
+  if (isa_limit() == Isa::amx) return true;
+  if (dnnl::set_max_cpu_isa(dnnl_limit()) == dnnl::status::success) return true;
+  throw ArgumentError(fmt::format(
+      "PLIMSOLL_MAX_ISA is {}, but this process used oneDNN before, which takes no limit then: set ONEDNN_MAX_CPU_ISA "
+      "as well",
+      isa_name(isa_limit())));
+}
+
+// To be called before anything else of oneDNN.
+void limit_isa() { [[maybe_unused]] static const bool limited = set_limit(); }
+
 // Sets of instructions are bits: some have a higher number without holding the others.
 bool machine_has(dnnl::cpu_isa wanted) {
+  limit_isa();
   const auto bits = static_cast<unsigned>(wanted);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
 }
@@ -78,7 +110,10 @@ bool machine_has(dnnl::cpu_isa wanted) {
 }  // namespace
 
 const dnnl::engine& dnnl_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    limit_isa();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 

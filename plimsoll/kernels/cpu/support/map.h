@@ -2,20 +2,25 @@
 #pragma once
 
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
 
 template <class F>
-PLIMSOLL_VECTORISED void map(float* y, const float* x, int64_t count, F f) {
+void map(float* y, const float* x, int64_t count, F f) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+  });
 }
 
 template <class F>
-PLIMSOLL_VECTORISED void map(float* y, const float* x, const float* z, int64_t count, F f) {
+void map(float* y, const float* x, const float* z, int64_t count, F f) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = f(x[i], z[i]);
+    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i], z[i]);
+  });
 }
 
 // y = f(x)

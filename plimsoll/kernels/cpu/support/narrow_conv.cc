@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/simd/simd.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/program/window.h"
 
@@ -12,16 +13,6 @@ namespace {
 
 constexpr int64_t kMostChannels = 4;
 constexpr int64_t kMostKernel = 5;
-constexpr int kLanes = 16;  // floats that are computed together
-constexpr int kWide = 4;    // times that in one row of a tile of results
-constexpr int kTile = kLanes * kWide;
-
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));  // NOLINT: g++ takes it in this form alone
-
-// From and to any address: images have any width. By reference: wide vectors are not passed alike on all machines.
-[[gnu::always_inline]] inline void load(Lanes& lanes, const float* from) { std::memcpy(&lanes, from, sizeof(lanes)); }
-[[gnu::always_inline]] inline void store(float* to, const Lanes& lanes) { std::memcpy(to, &lanes, sizeof(lanes)); }
-
 // Images with their padding, if any: the rows that the kernel's taps lie in.
 struct Padded {
   int64_t height, width;
@@ -59,49 +50,8 @@ Image image_of(const NarrowConv& c, const float* x, float* scratch) {
   return {scratch, padded.width, plane};
 }
 
-// ---- forward ----
-
-// kTile results in one row of each of `kOut` channels; `at` is the first tap's element of the image.
-template <int kOut>
-[[gnu::always_inline]] inline void forward_tile(const NarrowConv& c, const Image& image, const float* at,
-                                                const float* w, const float* bias, float* y) {
-  Lanes sums[kOut][kWide];
-  for (int o = 0; o < kOut; ++o) {
-    for (int i = 0; i < kWide; ++i) sums[o][i] = Lanes{} + (bias == nullptr ? 0.0F : bias[o]);
-  }
-  for (int64_t channel = 0, tap = 0; channel < c.in; ++channel) {
-    for (int64_t ky = 0; ky < c.kernel_h; ++ky) {
-      const float* row = at + channel * image.plane + ky * image.row;
-      for (int64_t kx = 0; kx < c.kernel_w; ++kx, ++tap) {
-        for (int i = 0; i < kWide; ++i) {
-          Lanes x;
-          load(x, row + kx + i * kLanes);
-          for (int o = 0; o < kOut; ++o) sums[o][i] += w[o * c.taps() + tap] * x;
-        }
-      }
-    }
-  }
-  for (int o = 0; o < kOut; ++o) {
-    for (int i = 0; i < kWide; ++i) store(y + o * c.rows * c.columns + i * kLanes, sums[o][i]);
-  }
-}
-
-// A row of all channels. The last tile ends with the row, over what the one before it made.
-PLIMSOLL_VECTORISED void forward_row(const NarrowConv& c, const Image& image, int64_t y, const float* w,
-                                     const float* bias, float* out) {
-  const auto bias_of = [&](int64_t o) { return bias == nullptr ? nullptr : bias + o; };
-  for (int64_t x = 0; x < c.columns; x += kTile) {
-    const int64_t first = std::min(x, c.columns - kTile);
-    const float* at = image.data + y * image.row + first;
-    float* to = out + y * c.columns + first;
-    int64_t o = 0;
-    for (; o + 4 <= c.out; o += 4) {
-      forward_tile<4>(c, image, at, w + o * c.taps(), bias_of(o), to + o * c.rows * c.columns);
-    }
-    for (; o < c.out; ++o) {
-      forward_tile<1>(c, image, at, w + o * c.taps(), bias_of(o), to + o * c.rows * c.columns);
-    }
-  }
+simd::NarrowRow row_of(const NarrowConv& c, const Image& image) {
+  return {c.in, c.out, c.kernel_h, c.kernel_w, c.columns, image.row, image.plane, c.rows * c.columns};
 }
 
 // Calls f(part, image, first row, end) for the rows of all images, cut into parts for the threads.
@@ -120,73 +70,13 @@ void for_rows(const NarrowConv& c, int threads, const float* x, std::byte* scrat
   });
 }
 
-// ---- backward ----
+constexpr int64_t kRowGroup = 4;  // rows whose products are added in f32
 
-constexpr int kOuts = 8;          // channels of dy that are multiplied together
-constexpr int64_t kRowGroup = 4;  // rows whose products are added in registers
-
-// The products of kLanes columns of dy's channels, where `counts` is 1, with those of one row of taps.
-template <int kKernel>
-[[gnu::always_inline]] inline void add_products(Lanes (&sums)[kOuts][kKernel], const float* x, const float* dy,
-                                                int64_t plane, const Lanes& counts) {
-  Lanes shifted[kKernel];
-  for (int k = 0; k < kKernel; ++k) {
-    load(shifted[k], x + k);
-    shifted[k] *= counts;
-  }
-  for (int o = 0; o < kOuts; ++o) {
-    Lanes g;
-    load(g, dy + o * plane);
-    for (int k = 0; k < kKernel; ++k) sums[o][k] += g * shifted[k];
-  }
-}
-
-// Adds to dw[kOuts][taps] the products of some rows of dy's channels with one row of taps. The last columns are taken
-// together with some that were counted before.
-template <int kKernel>
-[[gnu::always_inline]] inline void backward_taps(const NarrowConv& c, const float* x, int64_t x_row, const float* dy,
-                                                 int64_t rows, double* dw) {
-  const int64_t whole = c.columns / kLanes * kLanes;
-  const int64_t last = c.columns - kLanes;
-  const Lanes all = Lanes{} + 1.0F;
-  Lanes rest;
-  for (int lane = 0; lane < kLanes; ++lane) rest[lane] = last + lane < whole ? 0.0F : 1.0F;
-  Lanes sums[kOuts][kKernel] = {};
-  for (int64_t y = 0; y < rows; ++y) {
-    const float* in = x + y * x_row;
-    const float* of = dy + y * c.columns;
-    for (int64_t i = 0; i < whole; i += kLanes) add_products(sums, in + i, of + i, c.rows * c.columns, all);
-    if (whole < c.columns) add_products(sums, in + last, of + last, c.rows * c.columns, rest);
-  }
-  for (int o = 0; o < kOuts; ++o) {
-    for (int k = 0; k < kKernel; ++k) {
-      float sum = 0;
-      for (int lane = 0; lane < kLanes; ++lane) sum += sums[o][k][lane];
-      dw[o * c.taps() + k] += static_cast<double>(sum);
-    }
-  }
-}
-
-PLIMSOLL_VECTORISED void backward_rows(const NarrowConv& c, const Image& image, int64_t first, int64_t end,
-                                       const float* dy, double* dw) {
+void backward_rows(const NarrowConv& c, const Image& image, int64_t first, int64_t end, const float* dy, double* dw) {
+  const simd::NarrowRow row = row_of(c, image);
   for (int64_t y = first; y < end; y += kRowGroup) {
-    const int64_t rows = std::min(kRowGroup, end - y);
-    for (int64_t o = 0; o < c.out; o += kOuts) {
-      const float* of = dy + (o * c.rows + y) * c.columns;
-      for (int64_t channel = 0; channel < c.in; ++channel) {
-        for (int64_t ky = 0; ky < c.kernel_h; ++ky) {
-          const float* in = image.data + channel * image.plane + (y + ky) * image.row;
-          double* to = dw + o * c.taps() + (channel * c.kernel_h + ky) * c.kernel_w;
-          if (c.kernel_w == 3) {
-            backward_taps<3>(c, in, image.row, of, rows, to);
-          } else if (c.kernel_w == 5) {
-            backward_taps<5>(c, in, image.row, of, rows, to);
-          } else {
-            for (int64_t k = 0; k < c.kernel_w; ++k) backward_taps<1>(c, in + k, image.row, of, rows, to + k);
-          }
-        }
-      }
-    }
+    simd::functions().narrow_backward(row, image.data + y * image.row, dy + y * c.columns, std::min(kRowGroup, end - y),
+                                      dw);
   }
 }
 
@@ -200,7 +90,8 @@ std::optional<NarrowConv> narrow_conv(const program::Call& call, const Shape& x,
   }
   const NarrowConv c{x[0], x[1], w[0], x[2], x[3], window.begin[0].constant(), window.begin[1].constant(),
                      y[2], y[3], w[2], w[3]};
-  const bool suits = c.in <= kMostChannels && c.out % kOuts == 0 && c.columns >= kTile && c.kernel_h <= kMostKernel &&
+  const bool suits = c.in <= kMostChannels && c.out % simd::NarrowRow::kOuts == 0 &&
+                     c.columns >= simd::NarrowRow::kFewestColumns && c.kernel_h <= kMostKernel &&
                      c.kernel_w <= kMostKernel;
   return suits ? std::optional(c) : std::nullopt;
 }
@@ -211,7 +102,10 @@ Kernel narrow_forward(const NarrowConv& c, const Use& use) {
                     scratch = m.scratch] {
               for_rows(c, threads, x, scratch, [&](int, int64_t n, const Image& image, int64_t first, int64_t end) {
                 float* out = y + n * c.out * c.rows * c.columns;
-                for (int64_t row = first; row < end; ++row) forward_row(c, image, row, w, bias, out);
+                const simd::NarrowRow row = row_of(c, image);
+                for (int64_t at = first; at < end; ++at) {
+                  simd::functions().narrow_forward(row, image.data + at * image.row, w, bias, out + at * c.columns);
+                }
               });
             };
           }};

@@ -5,6 +5,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
 
 namespace plimsoll::kernels {
@@ -38,8 +39,10 @@ struct Panel {
   uint16_t* phases(std::byte* own) const { return reinterpret_cast<uint16_t*>(own + phases_offset); }
 };
 
-PLIMSOLL_VECTORISED void copy_every_second(const uint16_t* from, int64_t count, uint16_t* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = from[2 * i];
+void copy_every_second(const uint16_t* from, int64_t count, uint16_t* to) {
+  vectorised([=] {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[2 * i];
+  });
 }
 
 // Elements first, first + step, .. of a line of `width`; zero outside of it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -15,11 +16,13 @@ namespace {
   return x ^ (x >> 15);
 }
 
-PLIMSOLL_VECTORISED void fill(float* into, uint32_t key, int64_t begin, int64_t end) {
+void fill(float* into, uint32_t key, int64_t begin, int64_t end) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = begin; i < end; ++i) {
-    into[i] = static_cast<float>(static_cast<int32_t>(mix(key, static_cast<uint32_t>(i)))) * 0x1p-31F;
-  }
+    for (int64_t i = begin; i < end; ++i) {
+      into[i] = static_cast<float>(static_cast<int32_t>(mix(key, static_cast<uint32_t>(i)))) * 0x1p-31F;
+    }
+  });
 }
 
 void fill(int64_t* into, uint32_t key, int64_t begin, int64_t end, uint64_t range) {

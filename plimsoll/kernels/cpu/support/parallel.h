@@ -1,20 +1,11 @@
-// Work in parts on several threads, and loops for the vectors that the machine has. How the work is cut depends only on
-// the thread count that was asked for, so the same count gives the same bits.
+// Work in parts on several threads. How the work is cut depends only on the thread count that was asked for, so the
+// same count gives the same bits.
 #pragma once
 
 #include <cstdint>
 #ifndef _OPENMP
 #include <thread>
 #include <vector>
-#endif
-
-// One copy of the function for each kind of vector; the loader picks by what the machine can do. Levels, not names of
-// processors: those match the processor of that name alone, and no later one.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define PLIMSOLL_VECTORISED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define PLIMSOLL_VECTORISED
 #endif
 
 namespace plimsoll::kernels {

@@ -6,13 +6,16 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
 
-PLIMSOLL_VECTORISED inline void add_row(float* sum, const float* x, int64_t columns) {
+inline void add_row(float* sum, const float* x, int64_t columns) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t j = 0; j < columns; ++j) sum[j] += x[j];
+    for (int64_t j = 0; j < columns; ++j) sum[j] += x[j];
+  });
 }
 
 // y = the sum of `parts` rows of `partial`, `columns` wide.

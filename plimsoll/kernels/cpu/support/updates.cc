@@ -3,38 +3,42 @@
 #include <cmath>
 
 #include "plimsoll/kernels/cpu/support/denormals.h"
-#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 
 namespace plimsoll::kernels {
 namespace {
 
 float real(const Use& use, const char* attribute) { return static_cast<float>(use.call.real(attribute)); }
 
-PLIMSOLL_VECTORISED void update(const Momentum& s, float* w, float* velocity, const float* dw, int64_t count) {
+void update(const Momentum& s, float* w, float* velocity, const float* dw, int64_t count) {
+  vectorised([=] {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float gradient = s.scale * dw[i] + s.decay * w[i];
-    velocity[i] = s.keep * velocity[i] + gradient;
-    w[i] -= s.rate * (s.nesterov ? gradient + s.keep * velocity[i] : velocity[i]);
-  }
+    for (int64_t i = 0; i < count; ++i) {
+      const float gradient = s.scale * dw[i] + s.decay * w[i];
+      velocity[i] = s.keep * velocity[i] + gradient;
+      w[i] -= s.rate * (s.nesterov ? gradient + s.keep * velocity[i] : velocity[i]);
+    }
+  });
 }
 
-PLIMSOLL_VECTORISED void update(const Adam& s, float* w, float* mean, float* square, const float* dw, int64_t count) {
-  const auto b1 = static_cast<float>(s.beta1);
-  const auto b2 = static_cast<float>(s.beta2);
-  const auto c1 = static_cast<float>(1 - s.beta1);
-  const auto c2 = static_cast<float>(1 - s.beta2);
-  const float coupled = s.decoupled ? 0 : s.decay;
-  const float kept = s.decoupled ? 1 - s.rate * s.decay : 1;
-  const float step = s.rate / s.mean_share;
-  const float root_share = 1 / std::sqrt(s.square_share);
+void update(const Adam& s, float* w, float* mean, float* square, const float* dw, int64_t count) {
+  vectorised([=] {
+    const auto b1 = static_cast<float>(s.beta1);
+    const auto b2 = static_cast<float>(s.beta2);
+    const auto c1 = static_cast<float>(1 - s.beta1);
+    const auto c2 = static_cast<float>(1 - s.beta2);
+    const float coupled = s.decoupled ? 0 : s.decay;
+    const float kept = s.decoupled ? 1 - s.rate * s.decay : 1;
+    const float step = s.rate / s.mean_share;
+    const float root_share = 1 / std::sqrt(s.square_share);
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float gradient = s.scale * dw[i] + coupled * w[i];
-    mean[i] = b1 * mean[i] + c1 * gradient;
-    square[i] = b2 * square[i] + c2 * gradient * gradient;
-    w[i] = kept * w[i] - step * mean[i] / (std::sqrt(square[i]) * root_share + s.eps);
-  }
+    for (int64_t i = 0; i < count; ++i) {
+      const float gradient = s.scale * dw[i] + coupled * w[i];
+      mean[i] = b1 * mean[i] + c1 * gradient;
+      square[i] = b2 * square[i] + c2 * gradient * gradient;
+      w[i] = kept * w[i] - step * mean[i] / (std::sqrt(square[i]) * root_share + s.eps);
+    }
+  });
 }
 
 }  // namespace

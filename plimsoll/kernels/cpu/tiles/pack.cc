@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "plimsoll/kernels/cpu/simd/simd.h"
-#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
 
 namespace plimsoll::kernels::tiles {
 namespace {
@@ -38,12 +38,12 @@ template <class Rows>
   }
 }
 
-PLIMSOLL_VECTORISED void interleave_rows(const uint16_t* from, int64_t row, int64_t pairs, uint16_t* to) {
-  interleave([=](int64_t k) { return from + k * row; }, pairs, to);
+void interleave_rows(const uint16_t* from, int64_t row, int64_t pairs, uint16_t* to) {
+  vectorised([=] { interleave([=](int64_t k) { return from + k * row; }, pairs, to); });
 }
 
-PLIMSOLL_VECTORISED void interleave_at(const uint16_t* const* rows, int64_t offset, int64_t pairs, uint16_t* to) {
-  interleave([=](int64_t k) { return rows[k] + offset; }, pairs, to);
+void interleave_at(const uint16_t* const* rows, int64_t offset, int64_t pairs, uint16_t* to) {
+  vectorised([=] { interleave([=](int64_t k) { return rows[k] + offset; }, pairs, to); });
 }
 
 // What pairs leave over, and zeros up to a whole step. `last` is the row before `depth`.

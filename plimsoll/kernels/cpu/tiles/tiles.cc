@@ -1,5 +1,7 @@
 #include "plimsoll/kernels/cpu/tiles/tiles.h"
 
+#include "plimsoll/kernels/cpu/support/isa.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -27,7 +29,10 @@ bool system_lets_us() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-const Functions& pick() { return machine_has_units() && system_lets_us() ? amx::kFunctions : any::kFunctions; }
+const Functions& pick() {
+  const bool has = isa_limit() == Isa::amx && machine_has_units() && system_lets_us();
+  return has ? amx::kFunctions : any::kFunctions;
+}
 #else
 const Functions& pick() { return any::kFunctions; }
 #endif

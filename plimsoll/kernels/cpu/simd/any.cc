@@ -1,2 +1,0 @@
-#define PLIMSOLL_SIMD any
-#include "plimsoll/kernels/cpu/simd/body.h"

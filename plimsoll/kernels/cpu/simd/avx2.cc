@@ -1,2 +1,0 @@
-#define PLIMSOLL_SIMD avx2
-#include "plimsoll/kernels/cpu/simd/body.h"
