@@ -23,7 +23,7 @@ tests() {
   local preset=$1 log=build/$1.tests.log start=$SECONDS only=()
   shift
   printf '\n== build %s\n' "$preset"
-  if ! { cmake --preset "$preset" --log-level=WARNING >/dev/null &&
+  if ! { cmake --preset "$preset" --log-level=WARNING -DPLIMSOLL_UNITY="${PLIMSOLL_UNITY:-ON}" >/dev/null &&
     cmake --build --preset "$preset" ${*:+--target "$@"} -- --quiet; }; then
     failed=$((failed + 1)) failures+=("build $preset")
     return
