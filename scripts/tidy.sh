@@ -18,7 +18,8 @@ else
   mapfile -t files < <(changed | awk '!seen[$0]++' | while read -r file; do [ ! -f "$file" ] || echo "$file"; done | head -n "$most")
 fi
 [ ${#files[@]} -gt 0 ] || { echo "tidy: nothing changed"; exit 0; }
+tool=$(scripts/llvm14.sh clang-tidy) || { echo "tidy: not checked"; exit 0; }
 cmake --preset tidy --log-level=WARNING >/dev/null
 ninja -C build/tidy -t targets all | grep -oE '^[^ ]+cmake_pch\.hxx\.pch' | xargs ninja -C build/tidy --quiet
-printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 2 clang-tidy -p build/tidy --quiet 2>/dev/null
+printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 2 "$tool" -p build/tidy --quiet 2>/dev/null
 echo "tidy: ${#files[@]} files clean"

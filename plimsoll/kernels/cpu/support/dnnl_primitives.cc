@@ -17,6 +17,10 @@ typename Primitive::primitive_desc describe_backward(const dnnl::primitive_attr&
                                                      const ConvForwardDesc& forward, const Arguments&... arguments) {
   return {dnnl_engine(), arguments..., forward, attributes};
 }
+
+void append_eltwise(dnnl::post_ops& operations, dnnl::algorithm algorithm) {
+  operations.append_eltwise(algorithm, 0, 0);
+}
 #else
 template <class Primitive, class... Arguments>
 typename Primitive::primitive_desc describe(const dnnl::primitive_attr& attributes, const Arguments&... arguments) {
@@ -28,9 +32,15 @@ typename Primitive::primitive_desc describe_backward(const dnnl::primitive_attr&
                                                      const ConvForwardDesc& forward, const Arguments&... arguments) {
   return {typename Primitive::desc(arguments...), attributes, dnnl_engine(), forward};
 }
+
+void append_eltwise(dnnl::post_ops& operations, dnnl::algorithm algorithm) {
+  operations.append_eltwise(1, algorithm, 0, 0);
+}
 #endif
 
 }  // namespace
+
+void append_relu(dnnl::post_ops& operations) { append_eltwise(operations, dnnl::algorithm::eltwise_relu); }
 
 MatmulDesc matmul_desc(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& y,
                        const dnnl::primitive_attr& attributes, const dnnl::memory::desc& bias) {

@@ -11,6 +11,9 @@ using ConvForwardDesc = dnnl::convolution_forward::primitive_desc;
 using ConvBackwardDataDesc = dnnl::convolution_backward_data::primitive_desc;
 using ConvBackwardWeightsDesc = dnnl::convolution_backward_weights::primitive_desc;
 
+// The result cut at zero.
+void append_relu(dnnl::post_ops& operations);
+
 // y = a b, plus the bias; {} for none.
 MatmulDesc matmul_desc(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& y,
                        const dnnl::primitive_attr& attributes, const dnnl::memory::desc& bias = {});
