@@ -87,11 +87,12 @@ void print_pairs() {
   Pool plain(pages, {kGiB, "the benchmark"}, off);
   FilePages more_pages = FilePages::host(host_page_bytes(kGiB));
   Pool recorded(more_pages, {kGiB, "the benchmark"}, on);
+  const Pair mimalloc = pair_of("libmimalloc.so.2", "mi_malloc", "mi_free");
   const Row rows[] = {{"pool", pair_of(plain)},
                       {"pool, recording", pair_of(recorded)},
                       {"glibc malloc", pair_of("libc.so.6", "malloc", "free")},
                       {"jemalloc", pair_of("libjemalloc.so.2", "malloc", "free")},
-                      {"mimalloc", pair_of("libmimalloc.so.2", "mi_malloc", "mi_free")}};
+                      {"mimalloc", mimalloc ? mimalloc : pair_of("libmimalloc.so.3", "mi_malloc", "mi_free")}};
   fmt::print("allocate + free of a size freed a moment ago: median ns, one thread, memory not touched\n");
   fmt::print("(goals: pool 60, recording 120; a pool's memory is committed, malloc's is not before it is touched)\n\n");
   fmt::print("{:<16}", "");

@@ -1,31 +1,32 @@
 // Training steps beside PyTorch's on the same machine: the same models, batches, optimizer and threads, a step of ours
-// and one of each of PyTorch's memory formats in turn, medians. Beside them what the machine can do at all, measured in
-// the same run, and the share of it that a step reaches.
+// and one of each of PyTorch's ways in turn, medians. PyTorch is taken at its best: eager and by torch.compile, a
+// column each, in the better of its two memory formats. Beside them what the machine can do at all, measured in the
+// same run, and the share of it that a step reaches. PLIMSOLL_MAX_ISA in the environment limits both.
 //
-//   bench_step [CASE].. [--precision f32|bf16|f16] [--rounds N] [--threads N] [--cpu] [--alone] [--profile]
+//   bench_step [CASE].. [--precision f32|bf16|f16] [--rounds N] [--threads N] [--cpu] [--alone] [--eager]
+//              [--profile]
 //
 // In bf16 and f16 PyTorch runs under its autocast; both keep the weights in f32.
-// --cpu counts processor time, all on one thread: for a machine that is not quiet. --alone leaves PyTorch out;
-// --profile lists what each kind of op took. PyTorch is bench/step_torch.py.
+// --cpu counts processor time, all on one thread: for a machine that is not quiet. --alone leaves PyTorch out, --eager
+// torch.compile; --profile lists what each kind of op took. PyTorch is bench/step_torch.py, run by the Python that
+// PLIMSOLL_PYTHON in the environment names (`./dev bench` makes one with the newest PyTorch), else by the system's.
 #include "plimsoll/models/step.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "bench/torch_peer.h"
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/memory/limits.h"
@@ -44,6 +45,9 @@
 namespace {
 
 using namespace plimsoll;
+using bench::median;
+using bench::Peer;
+using bench::Torch;
 using models::Model;
 using models::Net;
 using program::Value;
@@ -104,15 +108,12 @@ const Case kCases[] = {{"p11", 32, small_p11},
 
 clockid_t g_clock = CLOCK_MONOTONIC;  // or processor time
 
+bool wall_clock() { return g_clock == CLOCK_MONOTONIC; }
+
 double now_ms() {
   timespec now{};
   clock_gettime(g_clock, &now);
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
-}
-
-double median(std::vector<double> of) {
-  std::sort(of.begin(), of.end());
-  return of[of.size() / 2];
 }
 
 class Ours {
@@ -160,65 +161,6 @@ class Ours {
   program::Program step_;
   std::unique_ptr<run::Session> session_;
   std::unique_ptr<train::Trainer> trainer_;
-};
-
-// ---- PyTorch ----
-
-struct Measured {
-  double ms = 0;
-  int64_t bytes = 0;
-};
-
-// A process that does a step for every line that it is sent.
-class Torch {
- public:
-  Torch(const std::string& name, int threads, const std::string& format, DType precision) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-      throw std::runtime_error("no socket for PyTorch");
-    child_ = fork();
-    if (child_ == 0) {
-      dup2(ends[1], 0);
-      dup2(ends[1], 1);
-      close(ends[0]);
-      const std::string script = PLIMSOLL_SOURCE_DIR "/bench/step_torch.py";
-      execl("/usr/bin/python3", "python3", script.c_str(), name.c_str(), std::to_string(threads).c_str(),
-            format.c_str(), g_clock == CLOCK_MONOTONIC ? "wall" : "cpu", std::string(plimsoll::name(precision)).c_str(),
-            nullptr);
-      _exit(127);
-    }
-    close(ends[1]);
-    to_ = fdopen(ends[0], "w");
-    from_ = fdopen(fcntl(ends[0], F_DUPFD_CLOEXEC, 0), "r");
-    char line[64] = {};
-    if (std::fgets(line, sizeof line, from_) == nullptr || std::strcmp(line, "ready\n") != 0) {
-      throw std::runtime_error("PyTorch did not start: is python3-torch installed?");
-    }
-  }
-  ~Torch() {
-    std::fclose(to_);
-    std::fclose(from_);
-    waitpid(child_, nullptr, 0);
-  }
-  Torch(const Torch&) = delete;
-  Torch& operator=(const Torch&) = delete;
-
-  Measured step() {
-    std::fputs("step\n", to_);
-    std::fflush(to_);
-    char line[128] = {};
-    Measured measured;
-    if (std::fgets(line, sizeof line, from_) == nullptr ||
-        std::sscanf(line, "%lf %ld", &measured.ms, &measured.bytes) != 2) {
-      throw std::runtime_error("PyTorch failed in a step");
-    }
-    return measured;
-  }
-
- private:
-  pid_t child_;
-  FILE* to_;
-  FILE* from_;
 };
 
 // ---- what the machine can do ----
@@ -276,6 +218,26 @@ std::string cpu_model() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown CPU";
+}
+
+// The widest vector instructions that both sides may use.
+std::string_view isa_text() {
+  if (kernels::dnnl_has_matrix_units()) return "AMX";
+  if (kernels::dnnl_prefers_blocks()) return "AVX-512";
+  const char* limit = std::getenv("PLIMSOLL_MAX_ISA");
+  return limit != nullptr && std::string_view(limit) == "sse4" ? "SSE4" : "AVX2";
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16] = {};
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+std::string dnnl_version() {
+  const dnnl_version_t* version = dnnl::version();
+  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
 }
 
 // ---- where the time goes ----
@@ -350,55 +312,93 @@ struct Options {
   int rounds = 7;
   int threads = 2;
   bool alone = false;
+  bool eager_only = false;
   bool profile = false;
   DType precision = DType::f32;
 };
 
 struct Row {
-  double speed = 0;   // PyTorch's time by ours
-  double memory = 0;  // our bytes by PyTorch's
+  double eager = 0;     // PyTorch's time by ours; 0 where it was not measured
+  double compiled = 0;  // that of torch.compile
+  double memory = 0;    // our bytes by those of eager PyTorch
 };
 
-Row compare(const Case& c, const Options& options, const Ceiling& ceiling) {
-  Ours ours(c, options.threads, options.precision);
-  std::vector<std::unique_ptr<Torch>> peers;
+Peer start_peer(const Case& c, const std::string& execution, const Options& options) {
+  Peer peer;
   std::vector<std::string> formats = {"contiguous"};
   if (c.images) formats.emplace_back("channels_last");
   for (const std::string& format : formats) {
-    if (!options.alone) peers.push_back(std::make_unique<Torch>(c.name, options.threads, format, options.precision));
+    try {
+      peer.processes.push_back(std::make_unique<Torch>(
+          c.name, bench::TorchMode{execution, format, options.threads, options.precision, wall_clock()}));
+      peer.formats.push_back(format);
+    } catch (const std::runtime_error& error) {
+      if (execution == "eager") throw;
+      fmt::print(stderr, "{}\n", error.what());  // what it needs may be missing: a compiler, Python's headers
+    }
   }
+  peer.ms.resize(peer.processes.size());
+  peer.bytes.resize(peer.processes.size());
+  return peer;
+}
+
+Row compare(const Case& c, const Options& options, const Ceiling& ceiling) {
+  Ours ours(c, options.threads, options.precision);
+  Peer eager;
+  Peer compiled;
+  if (!options.alone) eager = start_peer(c, "eager", options);
+  if (!options.alone && !options.eager_only) compiled = start_peer(c, "compile", options);
   std::vector<double> our_ms;
-  std::vector<std::vector<double>> peer_ms(peers.size());
-  std::vector<int64_t> peer_bytes(peers.size());
   for (int round = 0; round <= options.rounds; ++round) {  // the first is for warming up
     const double ms = ours.step_ms();
     if (round > 0) our_ms.push_back(ms);
-    for (size_t i = 0; i < peers.size(); ++i) {
-      const Measured measured = peers[i]->step();
-      if (round > 0) peer_ms[i].push_back(measured.ms);
-      peer_bytes[i] = measured.bytes;
-    }
+    eager.step(round > 0);
+    compiled.step(round > 0);
   }
   const double ms = median(our_ms);
   const double share = ours.product_flops() * 1e3 / ms / std::max(ceiling.matmul, ceiling.conv);
   Row row;
-  std::string peer = "-";
   std::string their_bytes = "-";
-  if (!peers.empty()) {
-    size_t best = 0;
-    for (size_t i = 1; i < peers.size(); ++i) {
-      if (median(peer_ms[i]) < median(peer_ms[best])) best = i;
-    }
-    row = {median(peer_ms[best]) / ms, static_cast<double>(ours.arena_bytes()) / static_cast<double>(peer_bytes[best])};
-    peer = fmt::format("{:.0f} {}", median(peer_ms[best]), best == 0 ? "" : "nhwc");
-    their_bytes = format_bytes(peer_bytes[best]);
+  if (!eager.processes.empty()) {
+    const int64_t bytes = eager.bytes[eager.best()];
+    row.eager = eager.best_ms() / ms;
+    row.memory = static_cast<double>(ours.arena_bytes()) / static_cast<double>(bytes);
+    their_bytes = format_bytes(bytes);
   }
-  fmt::print("{:<9} {:>5} {:>9.1f} {:>11} {:>7.2f} {:>8.0f} {:>6.0f} % {:>11} {:>11} {:>6.2f}\n", c.name, c.batch, ms,
-             peer, row.speed, ours.product_flops() / ms / 1e6, share * 100, format_bytes(ours.arena_bytes()),
-             their_bytes, row.memory);
+  if (!compiled.processes.empty()) row.compiled = compiled.best_ms() / ms;
+  fmt::print("{:<9} {:>5} {:>8.1f} {:>10} {:>6.2f} {:>10} {:>6.2f} {:>8.0f} {:>6.0f} % {:>11} {:>11} {:>6.2f}\n",
+             c.name, c.batch, ms, eager.text(), row.eager, compiled.text(), row.compiled,
+             ours.product_flops() / ms / 1e6, share * 100, format_bytes(ours.arena_bytes()), their_bytes, row.memory);
   std::fflush(stdout);
   if (options.profile) profile(ours.program(), options.threads, options.rounds);
   return row;
+}
+
+// Of the rows that have the figure; 0 when none has.
+double geometric_mean(const std::vector<Row>& rows, double Row::*figure) {
+  double sum = 0;
+  int count = 0;
+  for (const Row& row : rows) {
+    if (row.*figure <= 0) continue;
+    sum += std::log(row.*figure);
+    ++count;
+  }
+  return count == 0 ? 0 : std::exp(sum / count);
+}
+
+// Date, machine and versions, so that a table can be told from another.
+void print_head(const Options& options, const Ceiling& ceiling) {
+  fmt::print("{}, {}, {}, {} threads, {} time\n", today(), cpu_model(), isa_text(), options.threads,
+             wall_clock() ? "wall" : "processor");
+  fmt::print("ours with {}", dnnl_version());
+  if (!options.alone) {
+    fmt::print("; {}", Torch(kCases[0].name, {"eager", "contiguous"}).versions());
+  }
+  fmt::print("\nmatmul {:.0f} GFLOP/s, convolution {:.0f} GFLOP/s, copy {:.1f} GB/s, op {:.3f} us\n\n",
+             ceiling.matmul / 1e9, ceiling.conv / 1e9, ceiling.copy / 1e9, ceiling.overhead_us);
+  fmt::print("{:<9} {:>5} {:>8} {:>10} {:>6} {:>10} {:>6} {:>8} {:>8} {:>11} {:>11} {:>6}\n",
+             fmt::format("{} step", name(options.precision)), "batch", "ours ms", "eager ms", "speed", "compile ms",
+             "speed", "GFLOP/s", "ceiling", "our bytes", "PyTorch's", "ratio");
 }
 
 Options parse(int count, char** words) {
@@ -407,6 +407,8 @@ Options parse(int count, char** words) {
     const std::string word = words[i];
     if (word == "--alone") {
       options.alone = true;
+    } else if (word == "--eager") {
+      options.eager_only = true;
     } else if (word == "--profile") {
       options.profile = true;
     } else if (word == "--cpu") {
@@ -430,25 +432,17 @@ Options parse(int count, char** words) {
 int main(int count, char** words) {
   const Options options = parse(count, words);
   const Ceiling ceiling = measure_ceiling(options.threads, options.precision);
-  fmt::print(
-      "{}, {} threads, {} time: matmul {:.0f} GFLOP/s, convolution {:.0f} GFLOP/s, copy {:.1f} GB/s, op {:.3f} us\n\n",
-      cpu_model(), options.threads, g_clock == CLOCK_MONOTONIC ? "wall" : "processor", ceiling.matmul / 1e9,
-      ceiling.conv / 1e9, ceiling.copy / 1e9, ceiling.overhead_us);
-  fmt::print("{:<9} {:>5} {:>9} {:>11} {:>7} {:>8} {:>8} {:>11} {:>11} {:>6}\n",
-             fmt::format("{} step", name(options.precision)), "batch", "ours ms", "PyTorch ms", "speed", "GFLOP/s",
-             "ceiling", "our bytes", "PyTorch's", "ratio");
+  print_head(options, ceiling);
   std::vector<Row> rows;
   for (const Case& c : kCases) {
     const auto& asked = options.cases;
     if (!asked.empty() && std::find(asked.begin(), asked.end(), c.name) == asked.end()) continue;
     rows.push_back(compare(c, options, ceiling));
   }
-  double speed = 0;
-  double memory = 0;
-  for (const Row& row : rows) {
-    speed += std::log(row.speed) / static_cast<double>(rows.size());
-    memory += std::log(row.memory) / static_cast<double>(rows.size());
+  if (!options.alone) {
+    fmt::print("geometric mean: speed {:.2f} against eager, {:.2f} against torch.compile; memory {:.2f}\n",
+               geometric_mean(rows, &Row::eager), geometric_mean(rows, &Row::compiled),
+               geometric_mean(rows, &Row::memory));
   }
-  if (!options.alone) fmt::print("geometric mean: speed {:.2f}, memory {:.2f}\n", std::exp(speed), std::exp(memory));
   return 0;
 }

@@ -1,14 +1,29 @@
 """One training step of a model in PyTorch, again for every line on standard input: the peer of bench/step.cc.
 
-usage: step_torch.py CASE THREADS FORMAT CLOCK PRECISION
+usage: step_torch.py CASE THREADS FORMAT CLOCK PRECISION MODE
 
-FORMAT is contiguous or channels_last, CLOCK wall or cpu, PRECISION f32, or bf16 or f16 for autocast.
+FORMAT is contiguous or channels_last, CLOCK wall or cpu, PRECISION f32, or bf16 or f16 for autocast, MODE eager or
+compile. PLIMSOLL_MAX_ISA (sse4, avx2, avx512) limits PyTorch's vector instructions as it does ours.
 
-Prints "ready", then for each line "MILLISECONDS BYTES": what the step took, and by how many bytes the process has
-grown at its largest since before the model was made.
+Prints "ready VERSIONS", then for each line "MILLISECONDS BYTES": what the step took, and by how many bytes the process
+has grown at its largest since before the model was made.
 """
+import os
+import re
 import sys
 import time
+
+# For PyTorch's own loops, oneDNN, MKL and OpenBLAS, which read them when they are loaded; the bits in a vector for
+# torch.compile.
+LIMITS = {
+    "sse4": ("default", "SSE41", "SSE4_2", "Nehalem", 1),
+    "avx2": ("avx2", "AVX2", "AVX2", "Haswell", 256),
+    "avx512": ("avx512", "AVX512_CORE_BF16", "AVX512", "SkylakeX", 512),
+}
+LIMIT = LIMITS.get(os.environ.get("PLIMSOLL_MAX_ISA", ""))
+if LIMIT:
+    variables = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "OPENBLAS_CORETYPE")
+    os.environ.update(zip(variables, LIMIT))
 
 import torch
 import torch.nn as nn
@@ -80,6 +95,13 @@ class ResNet18(nn.Module):
         return self.fc(self.blocks(x).mean((2, 3)))
 
 
+def attend(q, k, v, hidden):
+    if hasattr(F, "scaled_dot_product_attention"):  # from PyTorch 2 on
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    scores = (q @ k.transpose(2, 3)) * (q.shape[-1] ** -0.5)
+    return F.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1) @ v
+
+
 class GptBlock(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -92,8 +114,7 @@ class GptBlock(nn.Module):
         batch, sequence, width = x.shape
         parts = self.c_attn(self.ln_1(x)).split(width, dim=2)
         q, k, v = (p.view(batch, sequence, self.heads, -1).transpose(1, 2) for p in parts)
-        scores = (q @ k.transpose(2, 3)) * (q.shape[-1] ** -0.5)
-        y = F.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1) @ v
+        y = attend(q, k, v, hidden)
         x = x + self.c_proj(y.transpose(1, 2).reshape(batch, sequence, width))
         return x + self.c_out(F.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
 
@@ -144,8 +165,29 @@ def status_bytes(field):
     raise RuntimeError("no " + field)
 
 
+def adam(parameters):
+    parameters = list(parameters)
+    try:
+        return torch.optim.Adam(parameters, lr=1e-3, fused=True)
+    except (RuntimeError, TypeError, ValueError):  # before PyTorch 2.4 not on the CPU
+        return torch.optim.Adam(parameters, lr=1e-3)
+
+
+def compiled(model):
+    if LIMIT:
+        import torch._inductor.config
+
+        torch._inductor.config.cpp.simdlen = LIMIT[-1]
+    return torch.compile(model)
+
+
+def versions():
+    found = re.search(r"DNN v([0-9.]+)", torch.__config__.show())
+    return f"PyTorch {torch.__version__}" + (f" with oneDNN {found[1]}" if found else "")
+
+
 def main():
-    case, threads, layout, kind, precision = sys.argv[1:6]
+    case, threads, layout, kind, precision, mode = sys.argv[1:7]
     lower = {"bf16": torch.bfloat16, "f16": torch.float16}.get(precision)
     clock = time.perf_counter if kind == "wall" else time.process_time
     torch.set_num_threads(int(threads))
@@ -157,15 +199,22 @@ def main():
     model, (x, target) = make(), data()
     if layout == "channels_last":
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        start = clock()
+    optimizer = adam(model.parameters())
+    run = compiled(model) if mode == "compile" else model
+
+    def step():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", dtype=lower or torch.bfloat16, enabled=lower is not None):
-            loss = loss_of(model(x), target)
+            loss = loss_of(run(x), target)
         loss.backward()
         optimizer.step()
+
+    if mode == "compile":
+        step()  # it is compiled here
+    print("ready", versions(), flush=True)
+    for _ in sys.stdin:
+        start = clock()
+        step()
         print((clock() - start) * 1e3, status_bytes("VmHWM") - before, flush=True)
 
 

@@ -7,6 +7,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # sanitizers stand in for them.
   target_compile_options(plimsoll_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
                                                   -Wno-stringop-overread -Wno-maybe-uninitialized)
+  if(PLIMSOLL_UNITY)
+    # A source that another includes is no header: its types may have members of types in its anonymous namespace.
+    target_compile_options(plimsoll_flags INTERFACE -Wno-subobject-linkage)
+  endif()
 endif()
 
 # For code that need not be fast, tests and verbs: it compiles in half the time.

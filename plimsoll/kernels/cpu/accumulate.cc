@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/dnnl_primitives.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/product.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
@@ -67,7 +68,7 @@ Kernel add_product(const Use& use) {
   const auto a = desc_of(transposed(rows_of(use.in(1))));
   const auto b = desc_of(rows_of(use.in(2)));
   const auto y = desc_of(use.out());
-  DnnlKernel kernel(dnnl::matmul::primitive_desc({a, b, y}, attributes, dnnl_engine()));
+  DnnlKernel kernel(matmul_desc(a, b, y, attributes));
   kernel.input(DNNL_ARG_SRC, 1, a, a);
   kernel.input(DNNL_ARG_WEIGHTS, 2, b, b);
   kernel.output(DNNL_ARG_DST, 0, y, y);

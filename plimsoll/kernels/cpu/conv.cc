@@ -22,18 +22,10 @@ namespace {
 using dnnl::memory;
 
 using dnnl::algorithm;
-using Forward = dnnl::convolution_forward;
-using BackwardData = dnnl::convolution_backward_data;
-using BackwardWeights = dnnl::convolution_backward_weights;
 
-Forward::primitive_desc forward_desc(const Conv& c, algorithm how, dnnl::prop_kind kind, bool biased,
-                                     const dnnl::primitive_attr& attributes = dnnl_attributes()) {
-  const auto x = c.any_x();
-  const auto w = c.any_w();
-  const auto y = c.any_y();
-  const auto desc = biased ? Forward::desc(kind, how, x, w, c.bias(), y, c.stride, c.dilation, c.begin, c.end)
-                           : Forward::desc(kind, how, x, w, y, c.stride, c.dilation, c.begin, c.end);
-  return {desc, attributes, dnnl_engine()};
+ConvForwardDesc forward_desc(const Conv& c, algorithm how, bool biased = false,
+                             const dnnl::primitive_attr& attributes = dnnl_attributes()) {
+  return conv_forward_desc(dnnl::prop_kind::forward_training, how, c.any_layout(biased), c, attributes);
 }
 
 void require_one_dtype(const Use& use) {
@@ -119,9 +111,7 @@ Kernel conv_backward_data(const Use& use) {
   const Conv whole(use, use.out().shape, use.in(1).shape, use.in(0).shape);
   const auto make = [&](algorithm how, int64_t batch) {
     const Conv c = whole.with_batch(batch);
-    const BackwardData::desc desc(how, c.any_x(), c.any_w(), c.any_y(), c.stride, c.dilation, c.begin, c.end);
-    const auto hint = forward_desc(c, how, dnnl::prop_kind::forward_training, false);
-    const BackwardData::primitive_desc primitive(desc, dnnl_attributes(), dnnl_engine(), hint);
+    const auto primitive = conv_backward_data_desc(how, c.any_layout(), c, dnnl_attributes(), forward_desc(c, how));
     DnnlKernel kernel(primitive);
     kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(part_of(use.in(0), batch)), primitive.diff_dst_desc());
     kernel.input(DNNL_ARG_WEIGHTS, 1, c.plain_w(), primitive.weights_desc());
@@ -132,9 +122,8 @@ Kernel conv_backward_data(const Use& use) {
   return make(algorithm::convolution_direct, whole.x[0]);
 }
 
-BackwardWeights::primitive_desc backward_weights_desc(const Conv& c, algorithm how) {
-  const BackwardWeights::desc desc(how, c.any_x(), c.any_w(), c.any_y(), c.stride, c.dilation, c.begin, c.end);
-  return {desc, dnnl_attributes(), dnnl_engine(), forward_desc(c, how, dnnl::prop_kind::forward_training, false)};
+ConvBackwardWeightsDesc backward_weights_desc(const Conv& c, algorithm how) {
+  return conv_backward_weights_desc(how, c.any_layout(), c, dnnl_attributes(), forward_desc(c, how));
 }
 
 Kernel conv_backward_weights(const Use& use) {
@@ -274,7 +263,7 @@ Kernel conv_forward(const Use& use, const Epilogue& epilogue) {
   const bool biased = use.arity() > 2;
   const auto make = [&](algorithm how, int64_t batch) {
     const Conv c = whole.with_batch(batch);
-    const auto primitive = forward_desc(c, how, dnnl::prop_kind::forward_training, biased, epilogue.attributes());
+    const auto primitive = forward_desc(c, how, biased, epilogue.attributes());
     DnnlKernel kernel(primitive);
     kernel.input(DNNL_ARG_SRC, 0, desc_of(part_of(use.in(0), batch)), primitive.src_desc());
     kernel.input(DNNL_ARG_WEIGHTS, 1, c.plain_w(), primitive.weights_desc());

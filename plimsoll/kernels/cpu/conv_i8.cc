@@ -16,7 +16,6 @@ namespace plimsoll::kernels {
 namespace {
 
 using dnnl::memory;
-using Forward = dnnl::convolution_forward;
 
 constexpr int64_t kSums = 1 << 18;  // in a part
 
@@ -157,11 +156,11 @@ Conv part_of(const Use& use, const Parts& parts) {
   return conv;
 }
 
-Forward::primitive_desc primitive_of(const Conv& c, const ProductTypes& types) {
-  const Forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
-                           desc_of(channels_last(types.x, c.x)), any_desc(c.w, types.w),
-                           desc_of(channels_last(types.sum, c.y)), c.stride, c.dilation, c.begin, c.end);
-  return {desc, dnnl_attributes(), dnnl_engine()};
+ConvForwardDesc primitive_of(const Conv& c, const ProductTypes& types) {
+  const ConvOperands operands{desc_of(channels_last(types.x, c.x)), any_desc(c.w, types.w),
+                              desc_of(channels_last(types.sum, c.y))};
+  return conv_forward_desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, operands, c,
+                           dnnl_attributes());
 }
 
 // Kernels for one part, and where they put what they make, in scratch. Weights are packed once for all samples.

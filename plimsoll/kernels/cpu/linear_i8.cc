@@ -4,6 +4,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/byte_products.h"
+#include "plimsoll/kernels/cpu/support/dnnl_primitives.h"
 #include "plimsoll/kernels/cpu/support/product.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/program/quantization.h"
@@ -85,7 +86,7 @@ struct ByteLinear {
     const auto x = multiplies_bytes() ? x_given : desc_of(contiguous(types.x, {rows, part.ins}));
     const auto w = multiplies_bytes() ? w_given : desc_of(transposed(contiguous(types.w, {part.outs, part.ins})));
     const auto y = desc_of(columns(types.sum, rows, part.outs, outs));
-    DnnlKernel kernel(dnnl::matmul::primitive_desc({x, w, y}, dnnl_attributes(), dnnl_engine()));
+    DnnlKernel kernel(matmul_desc(x, w, y, dnnl_attributes()));
     kernel.input(DNNL_ARG_SRC, 0, x, x);
     kernel.input(DNNL_ARG_WEIGHTS, 1, w_given, w);
     kernel.output(DNNL_ARG_DST, 0, y, y);

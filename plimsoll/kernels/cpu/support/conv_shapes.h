@@ -2,14 +2,15 @@
 #pragma once
 
 #include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/dnnl_primitives.h"
 #include "plimsoll/program/window.h"
 
 namespace plimsoll::kernels {
 
 // The shapes and the window of y = conv(x, w), whichever of the three an op computes, as oneDNN has them: groups are a
 // dimension of the weights, dilation counts the elements between.
-struct Conv {
-  dnnl::memory::dims x, w, y, stride, dilation, begin, end;
+struct Conv : ConvWindow {
+  dnnl::memory::dims x, w, y;
   DType dtype;
 
   Conv(const Use& use, const Shape& x_shape, const Shape& w_shape, const Shape& y_shape)
@@ -29,10 +30,10 @@ struct Conv {
     w.insert(w.begin(), groups);
   }
 
-  // As oneDNN likes them.
-  dnnl::memory::desc any_x() const { return any_desc(x, dtype); }
-  dnnl::memory::desc any_w() const { return any_desc(w, dtype); }
-  dnnl::memory::desc any_y() const { return any_desc(y, dtype); }
+  // In the layouts that oneDNN likes.
+  ConvOperands any_layout(bool biased = false) const {
+    return {any_desc(x, dtype), any_desc(w, dtype), any_desc(y, dtype), biased ? bias() : dnnl::memory::desc()};
+  }
   // As they are given.
   dnnl::memory::desc plain_w() const { return plain_desc(w, dtype); }
   dnnl::memory::desc bias() const { return plain_desc({y[1]}, dtype); }

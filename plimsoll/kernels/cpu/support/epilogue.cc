@@ -1,6 +1,7 @@
 #include "plimsoll/kernels/cpu/support/epilogue.h"
 
 #include "plimsoll/kernels/cpu/simd/simd.h"
+#include "plimsoll/kernels/cpu/support/dnnl_primitives.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 
 namespace plimsoll::kernels {
@@ -8,7 +9,7 @@ namespace plimsoll::kernels {
 dnnl::primitive_attr Epilogue::attributes() const {
   dnnl::post_ops operations;
   if (onto) operations.append_sum();
-  if (relu) operations.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  if (relu) append_relu(operations);
   dnnl::primitive_attr attributes = dnnl_attributes();
   attributes.set_post_ops(operations);
   return attributes;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/dnnl_primitives.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -22,6 +23,7 @@ Kernel empty_sum(const Product& product, const Epilogue& epilogue) {
 }
 
 dnnl::memory::desc bias_desc(const Product& product) {
+  if (product.bias == nullptr) return {};
   dnnl::memory::dims dims(static_cast<size_t>(product.y.shape.rank()), 1);
   dims.back() = product.bias->shape[0];
   return plain_desc(dims, product.bias->dtype);
@@ -47,12 +49,11 @@ Kernel product_kernel(const Product& product, const Use& use, const Epilogue& ep
   const auto a = desc_of(product.a);
   const auto b = desc_of(product.b);
   const auto y = desc_of(product.y);
-  const dnnl::matmul::desc description =
-      product.bias == nullptr ? dnnl::matmul::desc(a, b, y) : dnnl::matmul::desc(a, b, bias_desc(product), y);
-  DnnlKernel kernel(dnnl::matmul::primitive_desc(description, epilogue.attributes(), dnnl_engine()));
+  const auto bias = bias_desc(product);
+  DnnlKernel kernel(matmul_desc(a, b, y, epilogue.attributes(), bias));
   kernel.input(DNNL_ARG_SRC, 0, a, a);
   kernel.input(DNNL_ARG_WEIGHTS, 1, b, b);
-  if (product.bias != nullptr) kernel.input(DNNL_ARG_BIAS, 2, bias_desc(product), bias_desc(product));
+  if (product.bias != nullptr) kernel.input(DNNL_ARG_BIAS, 2, bias, bias);
   kernel.output(DNNL_ARG_DST, 0, y, y, epilogue.onto);
   return std::move(kernel).finish();
 }

@@ -103,7 +103,7 @@ Kernel product_onto(int64_t rows, int64_t outs, int64_t columns) {
   const memory::desc x = plain_desc({rows, columns}, DType::f32);
   const memory::desc dw = plain_desc({outs, columns}, DType::f32);
   const Epilogue onto{.onto = true};
-  DnnlKernel kernel(dnnl::matmul::primitive_desc({dy, x, dw}, onto.attributes(), dnnl_engine()));
+  DnnlKernel kernel(matmul_desc(dy, x, dw, onto.attributes()));
   kernel.input(DNNL_ARG_SRC, 0, dy, dy);
   kernel.input(DNNL_ARG_WEIGHTS, 1, x, x);
   kernel.output(DNNL_ARG_DST, 0, dw, dw);
