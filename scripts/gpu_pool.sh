@@ -23,7 +23,8 @@ torch_run() {
   shift
   while [ "$1" != -- ]; do settings+=("$1"); shift; done
   shift
-  env "${settings[@]}" timeout 100 "$python" -u bench/gpu/pool_torch.py "$@" --label "$label" >"$out/last.txt" 2>&1
+  if [ $((SECONDS - start)) -gt "${LIMIT:-420}" ]; then echo "$label: left out, time is up"; return; fi
+  env PYTHONFAULTHANDLER=1 "${settings[@]}" timeout 100 "$python" -u bench/gpu/pool_torch.py "$@" --label "$label" >"$out/last.txt" 2>&1
   local status=$?
   cat "$out/last.txt" >>"$log"
   [ $status -eq 0 ] || { echo "$label: exit status $status"; tail -n 12 "$out/last.txt"; }
@@ -34,11 +35,13 @@ async=(PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_ALLOC_CONF=backen
 hook=(PYTHONPATH="$PWD/python/plimsoll/exec_site" PLIMSOLL_EXEC_DIR="$out/exec" PLIMSOLL_EVENTS=100000)
 mkdir -p "$out/exec"
 
+used=$(nvidia-smi --query-gpu=pci.bus_id,memory.used --format=csv,noheader,nounits |
+  awk -F', ' '{printf "%s%s=%d", NR > 1 ? "," : "", $1, $2 * 1048576}')
+
 say "the card"
 nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used --format=csv
-"$binaries/gpu_check" --json "$out/gpu_check.json" --touch tests/data/traces/*.csv.gz 2>&1 | tee "$out/gpu_check.txt"
-# Where binaries built elsewhere do not run, they are built here, without the rest of the project.
-if [ "${PIPESTATUS[0]}" -eq 126 ] || [ "${PIPESTATUS[0]}" -eq 127 ]; then echo "gpu_check does not run here"; fi
+timeout 100 "$binaries/gpu_check" --json "$out/gpu_check.json" --touch tests/data/traces/*.csv.gz 2>&1 |
+  tee "$out/gpu_check.txt"
 
 say "checks under the pool"
 torch_run checks/pool "${pool[@]}" -- checks
@@ -53,7 +56,7 @@ torch_run varying/async "${async[@]}" -- varying --steps 300
 torch_run varying/pool "${pool[@]}" PLIMSOLL_EXEC_DIR="$out/exec" PLIMSOLL_EVENTS=1000000 -- varying --steps 300
 torch_run varying/expandable PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True -- varying --steps 300
 say "out of memory is caught"
-torch_run varying/pool-oom "${pool[@]}" PLIMSOLL_BUDGET=40GiB PLIMSOLL_EXEC_DIR="$out/exec" -- varying --steps 60 --oom-at 30
+torch_run varying/pool-oom "${pool[@]}" PLIMSOLL_BUDGET=40GiB PLIMSOLL_DEVICE_USED="$used" PLIMSOLL_EXEC_DIR="$out/exec" -- varying --steps 60 --oom-at 30
 say "a budget between what the pool needs and what PyTorch's cache needs"
 peak=$("$python" - "$log" <<'PY'
 import json, sys
@@ -71,7 +74,7 @@ say "a step of fixed length, and the hook's cost on it"
 torch_run gpt/native -- gpt --steps 60
 torch_run gpt/hook "${hook[@]}" -- gpt --steps 60
 torch_run gpt/pool "${pool[@]}" -- gpt --steps 60
-torch_run gpt/hook-capped "${hook[@]}" PLIMSOLL_BUDGET=4294967296 -- gpt --steps 60
+torch_run gpt/hook-capped "${hook[@]}" PLIMSOLL_BUDGET=4294967296 PLIMSOLL_DEVICE_USED="$used" -- gpt --steps 60
 say "results"
 "$python" bench/gpu/compare_pool.py "$log" --json "$out/torch.json" | tee "$out/torch.txt"
 ls -la "$out/exec"

@@ -42,6 +42,10 @@ Pool::Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOr
 Pool::~Pool() {
   assert(live_blocks_ == 0 && "a block outlived its pool");
   cool();
+  try {
+    order_.synchronize();  // work on freed blocks may still be queued, and their pages go now
+  } catch (const Error&) {  // a device that failed runs nothing any more
+  }
 }
 
 Block Pool::allocate(const Request& request) {

@@ -47,6 +47,7 @@ TEST_F(CudaPagesTest, ShowsOnePageAtTwoAddresses) {
   const PageId turned[2] = {ids[1], ids[0]};
   pages.map(range, ids);
   pages.map(range + 2 * kPage, turned);
+  std::memset(range + kPage, 0, kPage);
   std::memset(range, 7, kPage);
   EXPECT_EQ(static_cast<int>(range[3 * kPage]), 7);
   EXPECT_EQ(static_cast<int>(range[2 * kPage]), 0);
@@ -93,32 +94,47 @@ TEST_F(CudaPagesTest, MapsWhileAStreamCaptures) {
   driver_.stream_destroy(stream);
 }
 
-// A pool's life, with the Nth call of the driver failing.
+// A stream that is there for as long as the test's pool is.
+class OwnStream {
+ public:
+  explicit OwnStream(const Driver& driver) : driver_(driver) {
+    driver.check(driver.stream_create(&handle_, 0), "cuStreamCreate");
+  }
+  ~OwnStream() { driver_.stream_destroy(handle_); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  StreamHandle handle() const { return handle_; }
+
+ private:
+  const Driver& driver_;
+  StreamHandle handle_ = nullptr;
+};
+
+// A pool's life on two streams, with work queued on every block.
 void allocate_and_free(const Driver& driver) {
+  const OwnStream other(driver);
   CudaPages pages(driver, 0);
   CudaOrder order(driver);
   trace::Recorder recorder(0);
-  StreamHandle other = nullptr;
-  driver.check(driver.stream_create(&other, 0), "cuStreamCreate");
+  Pool pool(pages, {16 * kPage, "test"}, recorder, &order);
   std::vector<Block> blocks;
-  {
-    Pool pool(pages, {16 * kPage, "test"}, recorder, &order);
-    try {
-      for (int round = 0; round < 3; ++round) {
-        for (const int64_t bytes : {int64_t{300}, 3 * kPage, 5 * kPage}) {
-          blocks.push_back(pool.allocate({.bytes = bytes, .stream = order.number(round == 1 ? other : nullptr)}));
-          stand_in_fill(round == 1 ? other : nullptr, blocks.back().data, 256, 1);
-        }
-        for (const Block& block : blocks) pool.free(block);
-        blocks.clear();
+  const auto free_all = [&] {
+    for (const Block& block : blocks) pool.free(block);
+    blocks.clear();
+  };
+  try {
+    for (int round = 0; round < 3; ++round) {
+      const StreamHandle stream = round == 1 ? other.handle() : nullptr;
+      for (const int64_t bytes : {int64_t{300}, 3 * kPage, 5 * kPage}) {
+        blocks.push_back(pool.allocate({.bytes = bytes, .stream = order.number(stream)}));
+        stand_in_fill(stream, blocks.back().data, 256, 1);
       }
-    } catch (...) {
-      for (const Block& block : blocks) pool.free(block);
-      driver.stream_destroy(other);
-      throw;
+      free_all();
     }
+  } catch (...) {
+    free_all();
+    throw;
   }
-  driver.stream_destroy(other);
 }
 
 TEST_F(CudaPagesTest, LeavesNothingBehindWhenAnyCallFails) {

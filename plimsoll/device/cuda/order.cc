@@ -105,8 +105,15 @@ void CudaOrder::wait(Stream waiter, Stream other) {
 
 void CudaOrder::synchronize() {
   const RelaxedCapture relaxed(driver_);
+  const auto await = [&](Entry& entry) {
+    if (entry.frozen != nullptr) return driver_.event_synchronize(entry.frozen);
+    const Result recorded = driver_.event_record(event_, entry.handle);
+    return recorded == kSuccess ? driver_.event_synchronize(event_) : recorded;
+  };
   for (Entry& entry : streams_) {
-    driver_.check(driver_.event_synchronize(event_of(entry)), "waiting for a stream before pages are unmapped");
+    if (await(entry) == kSuccess) continue;
+    driver_.check(driver_.ctx_synchronize(), "waiting for the device before pages are unmapped");
+    return;
   }
 }
 

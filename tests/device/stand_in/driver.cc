@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <vector>
@@ -22,17 +23,18 @@ constexpr Result kInvalidHandle = 400;
 constexpr Result kCaptureUnsupported = 900;
 constexpr Result kUnknown = 999;
 
+using Mark = std::shared_ptr<bool>;  // one recording of an event: whether the stream has come there
+
 struct Event {
-  uint64_t recorded = 0;
-  uint64_t completed = 0;
+  Mark latest = std::make_shared<bool>(true);
 };
 
 struct Work {
   enum class Kind : uint8_t { fill, check, record, wait } kind = Kind::fill;
   char* at = nullptr;
   size_t bytes = 0;
-  uint64_t value = 0;  // of a fill or check; the event's version otherwise
-  Event* event = nullptr;
+  uint64_t value = 0;  // of a fill or check
+  Mark mark;           // of a record or wait
 };
 
 struct Stream {
@@ -69,7 +71,8 @@ struct World {
   std::map<DevicePointer, Mapping> mappings;
   std::map<DevicePointer, size_t> ranges;
   std::map<void*, Stream> streams;
-  std::map<EventHandle, Event*> events;
+  std::map<EventHandle, Event> events;
+  uintptr_t next_event = 1;
   std::vector<int> retained;
 };
 
@@ -129,7 +132,7 @@ void touch(World& w, const Work& work) {
 bool runnable(const Stream& stream) {
   if (stream.queue.empty()) return false;
   const Work& work = stream.queue.front();
-  return work.kind != Work::Kind::wait || work.event->completed >= work.value;
+  return work.kind != Work::Kind::wait || *work.mark;
 }
 
 void run_one(World& w, Stream& stream) {
@@ -137,7 +140,7 @@ void run_one(World& w, Stream& stream) {
   stream.queue.pop_front();
   ++w.counts.executed;
   if (work.kind == Work::Kind::record) {
-    work.event->completed = std::max(work.event->completed, work.value);
+    *work.mark = true;
   } else if (work.kind != Work::Kind::wait) {
     touch(w, work);
   }
@@ -204,11 +207,11 @@ int64_t stand_in_calls() {
 }
 
 void stand_in_fill(void* stream, void* at, size_t bytes, uint64_t value) {
-  put(stream, {Work::Kind::fill, static_cast<char*>(at), bytes, value, nullptr});
+  put(stream, {Work::Kind::fill, static_cast<char*>(at), bytes, value, {}});
 }
 
 void stand_in_check(void* stream, const void* at, size_t bytes, uint64_t value) {
-  put(stream, {Work::Kind::check, const_cast<char*>(static_cast<const char*>(at)), bytes, value, nullptr});
+  put(stream, {Work::Kind::check, const_cast<char*>(static_cast<const char*>(at)), bytes, value, {}});
 }
 
 StandInCounts stand_in_counts() {
@@ -493,7 +496,7 @@ Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   if (found->second.capturing) return kCaptureUnsupported;
   if (fails(w)) return kUnknown;
   ++w.counts.waits;
-  found->second.queue.push_back({Work::Kind::wait, nullptr, 0, known->second->recorded, known->second});
+  found->second.queue.push_back({Work::Kind::wait, nullptr, 0, 0, known->second.latest});
   return kSuccess;
 }
 
@@ -534,22 +537,15 @@ Result cuEventCreate(EventHandle* event, unsigned) {
   World& w = world();
   const Guard guard(w.mutex);
   if (fails(w)) return kErrorOutOfMemory;
-  auto* const made = new Event;
-  *event = reinterpret_cast<EventHandle>(made);
-  w.events[*event] = made;
+  *event = reinterpret_cast<EventHandle>(w.next_event++);
+  w.events[*event];
   return kSuccess;
 }
 
-// Queued work may still name the event, so its memory stays.
 Result cuEventDestroy_v2(EventHandle event) {
   World& w = world();
   const Guard guard(w.mutex);
-  static std::vector<Event*>* const graveyard = new std::vector<Event*>;
-  const auto found = w.events.find(event);
-  if (found == w.events.end()) return kInvalidHandle;
-  graveyard->push_back(found->second);
-  w.events.erase(found);
-  return kSuccess;
+  return w.events.erase(event) == 1 ? kSuccess : kInvalidHandle;
 }
 
 Result cuEventRecord(EventHandle event, StreamHandle stream) {
@@ -560,7 +556,8 @@ Result cuEventRecord(EventHandle event, StreamHandle stream) {
   if (known == w.events.end() || found == w.streams.end()) return kInvalidHandle;
   if (found->second.capturing) return kCaptureUnsupported;
   if (fails(w)) return kUnknown;
-  found->second.queue.push_back({Work::Kind::record, nullptr, 0, ++known->second->recorded, known->second});
+  known->second.latest = std::make_shared<bool>(false);
+  found->second.queue.push_back({Work::Kind::record, nullptr, 0, 0, known->second.latest});
   return kSuccess;
 }
 
@@ -570,7 +567,7 @@ Result cuEventQuery(EventHandle event) {
   const auto known = w.events.find(event);
   if (known == w.events.end()) return kInvalidHandle;
   step(w);
-  return known->second->completed >= known->second->recorded ? kSuccess : kErrorNotReady;
+  return *known->second.latest ? kSuccess : kErrorNotReady;
 }
 
 Result cuEventSynchronize(EventHandle event) {
@@ -578,7 +575,7 @@ Result cuEventSynchronize(EventHandle event) {
   const Guard guard(w.mutex);
   const auto known = w.events.find(event);
   if (known == w.events.end()) return kInvalidHandle;
-  while (known->second->completed < known->second->recorded && step(w)) {
+  while (!*known->second.latest && step(w)) {
   }
   return kSuccess;
 }
