@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/console.h"
 #include "cli/model_forms.h"
 #include "plimsoll/base/duration.h"
 #include "plimsoll/plan/largest_batch.h"
@@ -56,16 +58,23 @@ class AlternativeSearch {
     const models::ModelInfo& model = models::find_model(options_.model);
     const program::Bindings sizes = models::bindings(model, step_options(options_).sizes);
     const Allowed allowed = parse_allowed(form_.allow);
-    if (form_.parts && !allowed.batch_norm_parts && why_whole.find("batch_norm") != why_whole.npos) {
-      allow(kBatchNormParts, "changes the statistics");
-    }
     const models::StepOptions asked = step_options(options_);
     const bool has_state = asked.training && asked.train.optimizer != program::Optimizer::sgd;
-    if (has_state && !allowed.eight_bit_state) allow(kEightBitState, "rounds the optimizer's state");
-    if (search_.spill.bytes_per_s == 0) spill();
-    if (sizes.at("batch") > 1) take_smaller_batch(sizes.at("batch"));
-    if (sizes.contains("sequence")) take_shorter_samples(sizes.at("sequence"));
-    if (options_.precision == "f32") take_halves();
+    std::vector<std::function<void()>> ways;
+    if (form_.parts && !allowed.batch_norm_parts && why_whole.find("batch_norm") != why_whole.npos) {
+      ways.emplace_back([this] { allow(kBatchNormParts, "changes the statistics"); });
+    }
+    if (has_state && !allowed.eight_bit_state) {
+      ways.emplace_back([this] { allow(kEightBitState, "rounds the optimizer's state"); });
+    }
+    if (search_.spill.bytes_per_s == 0) ways.emplace_back([this] { spill(); });
+    if (sizes.at("batch") > 1) ways.emplace_back([this, &sizes] { take_smaller_batch(sizes.at("batch")); });
+    if (sizes.contains("sequence")) ways.emplace_back([this, &sizes] { take_shorter_samples(sizes.at("sequence")); });
+    if (options_.precision == "f32") ways.emplace_back([this] { take_halves(); });
+    for (ways_left_ = ways.size(); ways_left_ > 0 && !is_late(search_.deadline); --ways_left_) {
+      way_deadline_ = share_of_time();
+      ways[ways.size() - ways_left_]();
+    }
     std::stable_sort(found_.begin(), found_.end(), [](const Alternative& a, const Alternative& b) {
       return a.seconds_a_sample < b.seconds_a_sample;
     });
@@ -73,18 +82,31 @@ class AlternativeSearch {
   }
 
  private:
-  // All together take about twice the time of the search that failed, at most.
+  using Clock = std::chrono::steady_clock;
+  static bool is_late(Clock::time_point deadline) { return Clock::now() >= deadline; }
+
+  // When this one of the ways that are left is to be done.
+  Clock::time_point share_of_time() const {
+    if (search_.deadline == Clock::time_point::max()) return search_.deadline;
+    const auto now = Clock::now();
+    return now + (search_.deadline - now) / static_cast<int64_t>(ways_left_);
+  }
+
+  // All together take about twice the time of the search that failed, at most, and end at its deadline.
   plan::PlanOptions limited() const {
     constexpr double kShare = 0.5;  // of what is left of its time
     constexpr double kLeast = 0.3;  // of its time
-    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
+    const std::chrono::duration<double> since = Clock::now() - start_;
     plan::PlanOptions limited = search_;
     limited.time_limit_s = std::max(kLeast * search_.time_limit_s, kShare * (search_.time_limit_s - since.count()));
+    limited.deadline = way_deadline_;
     return limited;
   }
 
   bool plans(const ModelOptions& options, const FormOptions& form, std::string how, std::string note,
              StateForm state = StateForm::any) {
+    if (is_late(way_deadline_)) return false;
+    show_progress(fmt::format("looking for what would fit: {}", how));
     const ModelForms forms(options, form);
     const auto made = plan::plan_step(forms.forms(state), limited());
     const auto* step = std::get_if<plan::StepPlan>(&made);
@@ -120,7 +142,10 @@ class AlternativeSearch {
 
   void take_smaller_batch(int64_t batch) {
     const KnownCosts known;
-    const auto costs = [&](const kernels::Lowered& lowered) { return known.of(lowered).seconds; };
+    const auto costs = [&](const kernels::Lowered& lowered) {
+      show_progress("looking for what would fit: a smaller batch");
+      return known.of(lowered).seconds;
+    };
     const auto found = plan::find_largest_batch(step_of_batch(options_, form_), costs, limited(), batch - 1);
     if (!found) return;
     found_.push_back({fmt::format("--batch {}", found->largest.batch), "", found->largest.arena_bytes,
@@ -138,7 +163,9 @@ class AlternativeSearch {
   ModelOptions options_;
   FormOptions form_;
   plan::PlanOptions search_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point way_deadline_ = Clock::time_point::max();
+  size_t ways_left_ = 0;
   std::vector<Alternative> found_;
 };
 

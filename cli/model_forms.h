@@ -34,6 +34,7 @@ struct FormOptions {
   std::vector<std::string> allow = {};  // measures that change the numbers
   bool parts = true;
   bool measure = false;  // time kernels, and remember the times
+  double measure_s = 3;  // at most
 };
 
 // The cost cache of this machine's user: read once, written when something was learnt.
@@ -48,8 +49,8 @@ class KnownCosts {
   plan::Costs of(const kernels::Lowered& lowered) const { return plan::costs_of(lowered, table_); }
 
   // Times what the programs of a step run, as far as it is not known. Whether anything was learnt.
-  bool learn(const plan::StepPlan& step) {
-    plan::MeasureOptions options{.budget = {step.budget_bytes, "--budget"}};
+  bool learn(const plan::StepPlan& step, double limit_s) {
+    plan::MeasureOptions options{.budget = {step.budget_bytes, "--budget"}, .time_limit_s = limit_s};
     options.budget.bytes = std::min(options.budget.bytes, machine_budget().bytes);
     if (shows_progress()) {
       options.told = [](size_t done, size_t all) {
@@ -98,6 +99,7 @@ class ModelForms {
         f32_{step_options(options)},
         device_{.threads = options.threads},
         measure_(form.measure),
+        measure_s_(form.measure_s),
         costs_(std::make_shared<KnownCosts>()),
         setting_{options.model, options.mode, options.optimizer, options.precision, {}, form.allow} {
     const Allowed allowed = parse_allowed(form.allow);
@@ -166,7 +168,11 @@ class ModelForms {
                             return prepare(program::spill_state(models::build_step(model_, built.asked), spilled));
                           }};
     forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
-    if (measure_) forms.learn = [costs = costs_](const plan::StepPlan& step) { return costs->learn(step); };
+    if (measure_) {
+      forms.learn = [costs = costs_, limit_s = measure_s_](const plan::StepPlan& step) {
+        return costs->learn(step, limit_s);
+      };
+    }
     if (built.asked.training) {
       forms.places = places_;
       forms.formed = [this, &built, spilled](const program::StepForm& form) {
@@ -189,6 +195,7 @@ class ModelForms {
   std::optional<Built> coded_;  // where it is allowed
   kernels::DeviceOptions device_;
   bool measure_;
+  double measure_s_;
   std::shared_ptr<KnownCosts> costs_;
   plan::Setting setting_;
   program::SlicePlaces places_;

@@ -33,9 +33,16 @@ inline std::string setting_text(const plan::Setting& setting) {
 
 inline std::string seconds_text(double seconds) { return format_seconds(seconds); }
 
-inline void show_planning(const plan::Progress& progress) {
-  show_progress(fmt::format("planning: {} in {} a step so far", format_bytes(progress.live_bytes),
-                            format_seconds(progress.predicted_s)));
+// What is tried, and the best of it so far.
+inline std::function<void(const plan::Progress&)> planning_progress() {
+  if (!shows_progress()) return nullptr;
+  return [trying = std::string()](const plan::Progress& progress) mutable {
+    if (!progress.trying.empty()) trying = progress.trying;
+    show_progress(progress.predicted_s == 0 ? fmt::format("planning: {}", trying)
+                                            : fmt::format("planning: {}: {} in {} a step so far", trying,
+                                                          format_bytes(progress.live_bytes),
+                                                          format_seconds(progress.predicted_s)));
+  };
 }
 
 // "80 % measured on this machine, 15 % scaled from like ops, 5 % by roofline"

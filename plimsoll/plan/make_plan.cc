@@ -54,13 +54,13 @@ class Planner {
       : lowered_(lowered),
         options_(options),
         graph_(make_step_graph(lowered, seconds(), options.spill)),
-        search_(graph_, deadline_after(options.time_limit_s), options.work_limit) {
+        search_(graph_, std::min(deadline_after(options.time_limit_s), options.deadline), options.work_limit) {
     if (!options.recompute) {
       for (GraphStorage& storage : graph_.storages) storage.droppable = false;
     }
     if (!options.progress) return;
     search_.tell([this](const Found& found) {
-      options_.progress({search_.work(), effort(), found.peak_bytes, found.seconds});
+      options_.progress({{}, search_.work(), effort(), found.peak_bytes, found.seconds});
     });
   }
 
@@ -186,12 +186,12 @@ class Planner {
       return true;
     };
     int64_t low = least_bytes(graph_).bytes;
-    for (int i = 0; i < kNarrowings && low < high; ++i) {
+    for (int i = 0; i < kNarrowings && low < high && !search_.is_out_of_time(); ++i) {
       const int64_t middle = low + (high - low) / 2;
       if (!try_at(middle)) low = middle + 1;
     }
     // What fits is not quite monotone: the search may fail a little below and find something further down.
-    while (try_at(high - kernels::kAlignment) || try_at(high - kPage)) continue;
+    while (!search_.is_out_of_time() && (try_at(high - kernels::kAlignment) || try_at(high - kPage))) continue;
     return best;
   }
 
