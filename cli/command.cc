@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <sstream>
 #include <type_traits>
 #include <vector>
 
@@ -156,7 +157,9 @@ std::string run_command_line(int argc, char** argv, const std::function<void(con
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return what_is_wrong(app, error, argc, argv);
-    app.exit(error);
+    std::ostringstream help;
+    app.exit(error, help, help);
+    fmt::print("{}", help.str());
   }
   return {};
 }
