@@ -36,7 +36,8 @@ std::string find_nonsense(const std::string& text) {
     if (!is_number<double>(text)) return expected("a finite number");
   } else if constexpr (std::is_same_v<T, uint64_t>) {
     if (!is_number<uint64_t>(text)) return expected("a whole number, not negative");
-  } else if constexpr (std::is_same_v<T, int> || std::is_same_v<T, int64_t> || std::is_same_v<T, std::optional<int64_t>>) {
+  } else if constexpr (std::is_same_v<T, int> || std::is_same_v<T, int64_t> ||
+                       std::is_same_v<T, std::optional<int64_t>>) {
     using N = std::conditional_t<std::is_same_v<T, int>, int, int64_t>;
     if (!is_number<N>(text)) return expected(fmt::format("a whole number below 2^{}", 8 * sizeof(N) - 1).c_str());
   }
@@ -64,9 +65,9 @@ std::string wrong_verb(const CLI::App& app, int argc, char** argv) {
   char** const found = std::find_if(argv + 1, argv + argc, is_verb);
   if (found == argv + argc) return "a verb is missing; `plimsoll --help` lists them";
   std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands(std::function<bool(const CLI::App*)>())) names.push_back(verb->get_name());
-  return fmt::format("there is no verb {}; {}`plimsoll --help` lists all", quote(*found),
-                     similar_hint(*found, names));
+  for (const CLI::App* verb : app.get_subcommands(std::function<bool(const CLI::App*)>()))
+    names.push_back(verb->get_name());
+  return fmt::format("there is no verb {}; {}`plimsoll --help` lists all", quote(*found), similar_hint(*found, names));
 }
 
 // "--budget=": the parser would take the next argument for its value.

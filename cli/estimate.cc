@@ -12,6 +12,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/report/plot.h"
+#include "plimsoll/train/model_forms.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -210,10 +211,10 @@ struct EstimateOptions {
 
 // What is allowed is done here: there is no budget that could do without.
 models::StepOptions asked_of(const EstimateOptions& options) {
-  const Allowed allowed = parse_allowed(options.allow);
+  const train::Allowed allowed = train::parse_allowed(options.allow);
   if (allowed.batch_norm_parts) {
     throw ArgumentError(fmt::format("--allow {} is for batches in parts, and this is the whole: expected {}",
-                                    kBatchNormParts, kEightBitState));
+                                    train::kBatchNormParts, train::kEightBitState));
   }
   models::StepOptions asked = step_options(options.step);
   asked.train.eight_bit_state = allowed.eight_bit_state;

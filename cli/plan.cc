@@ -44,8 +44,8 @@ struct PlanVerb {
     return form;
   }
   std::chrono::steady_clock::time_point deadline() const {
-    return start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                       std::chrono::duration<double>(time_limit_s));
+    return start +
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(time_limit_s));
   }
 };
 
@@ -69,7 +69,7 @@ std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const
                                                      int64_t batch) {
   if (std::chrono::steady_clock::now() >= options.deadline) return std::nullopt;
   show_progress(fmt::format("planning: a batch of {}", batch));
-  const ModelForms model(verb.step, verb.form(), {{"batch", batch}});
+  const train::ModelForms model(request_of(verb.step, verb.form(), {{"batch", batch}}));
   plan::StepForms forms = model.least_forms();
   forms.part = {};
   const auto made = plan::plan_step(forms, options);
@@ -80,17 +80,19 @@ std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const
 }
 
 std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_bytes) {
-  const KnownCosts known;
+  const train::KnownCosts known(terminal_listener());
   const auto costs = [&](const Lowered& lowered) { return known.of(lowered).seconds; };
   plan::PlanOptions options = plan_options(verb, budget_bytes);
   options.work_limit /= 10;  // for each of some twenty sizes
   options.find_smallest = false;
   options.progress = nullptr;
-  const int64_t most = most_samples(verb.step.model);
-  auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, options, batch); }, most);
+  const int64_t most = train::most_samples(models::find_model(verb.step.model));
+  plan::PlanOptions of_whole = options;
+  of_whole.deadline = verb.start + (verb.deadline() - verb.start) / 2;
+  auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, of_whole, batch); }, most);
   if (!whole) return std::nullopt;
   Batches found{std::move(*whole), std::nullopt};
-  const ModelForms model(verb.step, verb.form());
+  const train::ModelForms model(request_of(verb.step, verb.form()));
   const plan::StepForms forms = model.least_forms();
   const bool can_cut = forms.part && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
   if (can_cut) found.part = plan::find_largest_batch(forms.part, costs, options, most);
@@ -101,10 +103,14 @@ int plan_largest_batch(const PlanVerb& verb) {
   const int64_t budget = read_budget_bytes(verb);
   const std::optional<Batches> found = largest_batches(verb, budget);
   if (!found) {
+    const bool is_late = std::chrono::steady_clock::now() >= verb.deadline();
     const std::string why =
-        fmt::format("not even one sample of {0} fits in {1}; `plimsoll plan {0} --batch 1 --budget {2}` tells the "
-                    "smallest budget that does",
-                    verb.step.model, format_bytes(budget), budget);
+        is_late ? fmt::format("no batch of {} was found to fit in {} before the --time-limit; give more time",
+                              verb.step.model, format_bytes(budget))
+                : fmt::format(
+                      "not even one sample of {0} fits in {1}; `plimsoll plan {0} --batch 1 --budget {2}` tells the "
+                      "smallest budget that does",
+                      verb.step.model, format_bytes(budget), budget);
     tell("plimsoll: {}\n", why);
     if (verb.step.json) {
       print_json({{"model", verb.step.model}, {"budget_bytes", budget}, {"fits", false}, {"why", why}});
@@ -115,10 +121,10 @@ int plan_largest_batch(const PlanVerb& verb) {
   return kDone;
 }
 
-int refuse(const PlanVerb& verb, const ModelForms& model, const plan::Refusal& refusal) {
+int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Refusal& refusal) {
   plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
   if (!verb.budget.spill_dir.empty()) search.spill = model.spill_in(verb.budget.spill_dir);
-  const auto ways = AlternativeSearch(verb.step, verb.form(), search).run(model.why_whole());
+  const auto ways = train::find_alternatives(model.request(), search, model.why_whole());
   const auto print = verb.step.json ? print_refusal_json : print_refusal;
   print(model.setting(), refusal, ways, model.why_whole());
   return kFinding;
@@ -126,7 +132,7 @@ int refuse(const PlanVerb& verb, const ModelForms& model, const plan::Refusal& r
 
 int make(const PlanVerb& verb) {
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
-  const ModelForms model(verb.step, verb.form());
+  const train::ModelForms model(request_of(verb.step, verb.form()));
   if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);
   const auto made = plan::plan_step(model.forms(), options);
   if (const auto* refusal = std::get_if<plan::Refusal>(&made)) return refuse(verb, model, *refusal);
@@ -139,19 +145,19 @@ int make(const PlanVerb& verb) {
   return kDone;
 }
 
-ModelForms forms_of(const plan::Setting& setting, const ModelOptions& given) {
+train::StepRequest request_of(const plan::Setting& setting, const ModelOptions& given) {
   ModelOptions options = given;
   options.model = setting.model;
   options.mode = setting.mode;
   options.optimizer = setting.optimizer;
   options.precision = setting.precision;
-  return {options, {.allow = setting.allow}, setting.sizes};
+  return request_of(options, {.allow = setting.allow}, setting.sizes);
 }
 
 int check(const PlanVerb& verb) {
   const std::string text = read_file(verb.check);
   const plan::Setting setting = plan::read_setting(text, verb.check);
-  const ModelForms model = forms_of(setting, verb.step);
+  const train::ModelForms model(request_of(setting, verb.step));
   const plan::StepPlan step = plan::read_step_plan(text, verb.check, model.forms());
   if (const auto fault = plan::find_fault(step, model.batch())) {
     throw InputError({.source = verb.check}, fmt::format("the plan does not hold: {}", *fault));
@@ -187,7 +193,7 @@ plan::LockEntry lock_entry(const PlanVerb& verb, const Lowered& lowered) {
 }
 
 int work_on_lock(const PlanVerb& verb) {
-  const ModelForms model(verb.step, {.allow = verb.budget.form.allow, .parts = false});
+  const train::ModelForms model(request_of(verb.step, {.allow = verb.budget.form.allow, .parts = false}));
   const Lowered lowered = model.least_forms().whole();
   const std::string setting = fmt::format("{}{}, {} threads", setting_text(model.setting()),
                                           model.may_code() ? " in 8 bits" : "", lowered.threads);
@@ -249,7 +255,9 @@ void add_plan(const Command& app, int& status) {
   verb.add_flag("--no-parts", options->no_parts, "Take the batch as a whole");
   verb.add_flag("--no-recompute", options->no_recompute, "Compute nothing again");
   verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
-  verb.add_option("--time-limit", options->time_limit_s, "Seconds that all of it may take").shows_default().in_range(0, 1e6);
+  verb.add_option("--time-limit", options->time_limit_s, "Seconds that all of it may take")
+      .shows_default()
+      .in_range(0, 1e6);
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget that is more than the machine has");
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk, to which results may go and come back");
   verb.add_option("--lock", options->lock, "Enter the predicted peaks into this file");

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/alternatives.h"
 #include "cli/console.h"
+#include "cli/model_forms.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
 #include "plimsoll/plan/largest_batch.h"
@@ -18,6 +18,7 @@
 #include "plimsoll/plan/plan.h"
 #include "plimsoll/plan/plan_json.h"
 #include "plimsoll/plan/step_plan_json.h"
+#include "plimsoll/train/fit_model.h"
 
 namespace plimsoll::cli {
 
@@ -38,10 +39,10 @@ inline std::function<void(const plan::Progress&)> planning_progress() {
   if (!shows_progress()) return nullptr;
   return [trying = std::string()](const plan::Progress& progress) mutable {
     if (!progress.trying.empty()) trying = progress.trying;
-    show_progress(progress.predicted_s == 0 ? fmt::format("planning: {}", trying)
-                                            : fmt::format("planning: {}: {} in {} a step so far", trying,
-                                                          format_bytes(progress.live_bytes),
-                                                          format_seconds(progress.predicted_s)));
+    show_progress(progress.predicted_s == 0
+                      ? fmt::format("planning: {}", trying)
+                      : fmt::format("planning: {}: {} in {} a step so far", trying, format_bytes(progress.live_bytes),
+                                    format_seconds(progress.predicted_s)));
   };
 }
 
@@ -69,6 +70,7 @@ inline void print_step(const plan::Setting& setting, const plan::StepPlan& step)
   const auto line = [](std::string_view what, int64_t bytes, std::string_view note) {
     fmt::print("  {:<10} {:>11}  {:>18} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
   };
+  erase_progress();
   fmt::print("{}\n", setting_text(setting));
   line("unplanned", step.unplanned_bytes, fmt::format("{} a step", seconds_text(step.unplanned_s)));
   line("budget", step.budget_bytes, "for the tensors of the step");
@@ -116,11 +118,10 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
 }
 
 inline void print_refusal(const plan::Setting& setting, const plan::Refusal& refusal,
-                          const std::vector<Alternative>& ways, const std::string& why_whole) {
+                          const std::vector<train::Alternative>& ways, const std::string& why_whole) {
   tell("plimsoll: {} does not fit in {}\n", setting_text(setting), format_bytes(refusal.budget_bytes));
-  tell("  smallest budget: {} ({} bytes, {} a step); no plan can be below {}\n",
-             format_bytes(refusal.smallest_bytes), format_count(refusal.smallest_bytes),
-             seconds_text(refusal.smallest_s), format_bytes(refusal.bound_bytes));
+  tell("  smallest budget: {} ({} bytes, {} a step); no plan can be below {}\n", format_bytes(refusal.smallest_bytes),
+       format_count(refusal.smallest_bytes), seconds_text(refusal.smallest_s), format_bytes(refusal.bound_bytes));
   std::string needs = fmt::format("{} that come in", format_bytes(refusal.resident_bytes));
   for (const plan::Refusal::Held& held : refusal.binding) {
     needs += fmt::format(", {} {}", held.name, format_bytes(held.bytes));
@@ -128,7 +129,7 @@ inline void print_refusal(const plan::Setting& setting, const plan::Refusal& ref
   tell("  set by {}: {}\n", refusal.binding_op, needs);
   if (refusal.cut_short) tell("  the search was cut short by --time-limit: less may do\n");
   if (!why_whole.empty()) tell("  {}\n", why_whole);
-  if (!ways.empty()) tell("  fits with: {}\n", alternatives_text(ways));
+  if (!ways.empty()) tell("  fits with: {}\n", train::alternatives_text(ways));
 }
 
 inline nlohmann::ordered_json batch_json(const plan::PlannedBatch& batch) {
@@ -138,10 +139,10 @@ inline nlohmann::ordered_json batch_json(const plan::PlannedBatch& batch) {
   return json;
 }
 
-inline nlohmann::ordered_json alternatives_json(const std::vector<Alternative>& ways) {
+inline nlohmann::ordered_json alternatives_json(const std::vector<train::Alternative>& ways) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Alternative& way : ways) {
-    json.push_back({{"how", way.how},
+  for (const train::Alternative& way : ways) {
+    json.push_back({{"how", way.how()},
                     {"note", way.note},
                     {"arena_bytes", way.arena_bytes},
                     {"seconds_a_sample", way.seconds_a_sample}});
@@ -150,7 +151,7 @@ inline nlohmann::ordered_json alternatives_json(const std::vector<Alternative>& 
 }
 
 inline void print_refusal_json(const plan::Setting& setting, const plan::Refusal& refusal,
-                               const std::vector<Alternative>& ways, const std::string& why_whole) {
+                               const std::vector<train::Alternative>& ways, const std::string& why_whole) {
   nlohmann::ordered_json json = setting_json(setting);
   json["fits"] = false;
   json["budget_bytes"] = refusal.budget_bytes;
@@ -182,6 +183,7 @@ inline void print_batches(std::string_view model, int64_t budget_bytes, const Ba
                format_bytes(batch.arena_bytes), seconds_text(batch.predicted_s),
                seconds_text(batch.seconds_per_sample()), batch.form.empty() ? "" : ", ", batch.form);
   };
+  erase_progress();
   fmt::print("{} in {}\n", model, format_bytes(budget_bytes));
   line("largest batch", found.whole.largest);
   line("fastest batch", found.whole.fastest);

@@ -12,6 +12,7 @@
 #include "cli/session_start.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/duration.h"
+#include "plimsoll/run/floats.h"
 #include "plimsoll/train/synthetic.h"
 
 namespace plimsoll::cli {

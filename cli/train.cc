@@ -75,6 +75,7 @@ void print_json(nlohmann::ordered_json json, const std::vector<StepRecord>& reco
 }
 
 void print_head(const TrainOptions& options, int threads, const std::vector<StepRecord>& records) {
+  erase_progress();
   fmt::print("{}: {} steps on {} threads, {} a step (median)\n", options.step.model, records.size(), threads,
              format_seconds(median_seconds(records)));
   fmt::print("  loss       {:.6f} at first, {:.6f} at last\n", records.front().loss, records.back().loss);
@@ -100,7 +101,7 @@ void run_unplanned(const TrainOptions& options) {
 // A run within a budget, which may change between steps.
 struct BudgetRun {
   const TrainOptions& options;
-  const ModelForms& model;
+  const train::ModelForms& model;
   BudgetFile file;
   Budget budget;
   std::vector<StepRecord> records = {};
@@ -175,7 +176,7 @@ void print_measured(const train::Fit& fit) {
 }
 
 nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no_fit,
-                                    const std::vector<Alternative>& ways) {
+                                    const std::vector<train::Alternative>& ways) {
   nlohmann::ordered_json json = {{"model", run.options.step.model},
                                  {"sizes", run.model.sizes()},
                                  {"optimizer", run.options.step.optimizer},
@@ -195,11 +196,11 @@ nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no
 
 int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
   const TrainOptions& options = run.options;
-  const auto ways = alternatives_to(options.step, options.budget, run.budget, no_fit, run.model);
+  const auto ways = train::alternatives_to(run.model, options.budget.spill_dir, run.budget, no_fit);
   if (options.step.json) {
     cli::print_json(refusal_json(run, no_fit, ways));
   } else {
-    tell("plimsoll: {}\n", refusal_text(options.step, run.budget, no_fit, run.model.why_whole(), ways));
+    tell("plimsoll: {}\n", train::refusal_text(run.model, run.budget, no_fit, ways));
   }
   return kFinding;
 }
@@ -220,9 +221,9 @@ void report(const BudgetRun& run, const train::Fit& fit) {
 int run_within(const TrainOptions& options) {
   Budget budget = read_budget(options.budget);
   BudgetFile file(options.budget.budget_file, budget);
-  const ModelForms model(options.step, options.budget.form);
+  const train::ModelForms model(request_of(options.step, options.budget.form));
   BudgetRun run{options, model, std::move(file), budget};
-  auto fitted = fit_within(model, options.budget, budget);
+  auto fitted = train::fit_model(model, options.budget.spill_dir, budget);
   while (true) {
     if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) return refuse(run, *no_fit);
     auto& fit = std::get<train::Fit>(fitted);
@@ -230,7 +231,7 @@ int run_within(const TrainOptions& options) {
     if (!options.step.json) print_plan(fit, run.budget, costs_text(fit.plan.costs()));
     train_fitted(run, fit);
     if (run.is_done()) break;
-    fitted = refit_within(model, options.budget, run.budget, fit);
+    fitted = train::refit_model(model, options.budget.spill_dir, run.budget, fit);
     run.forget_peak();
   }
   report(run, std::get<train::Fit>(fitted));

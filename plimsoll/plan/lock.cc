@@ -40,9 +40,8 @@ Lock read_lock(std::string_view text, std::string_view source) {
   const JsonNode root(json, "lock", std::string(source));
   root["plimsoll_lock"].require_version(kVersion);
   Lock lock;
-  root["peaks"].for_each_pair([&](const std::string& setting, const JsonNode& entry) {
-    lock[setting] = read_entry(entry);
-  });
+  root["peaks"].for_each_pair(
+      [&](const std::string& setting, const JsonNode& entry) { lock[setting] = read_entry(entry); });
   return lock;
 }
 

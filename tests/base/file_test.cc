@@ -107,8 +107,8 @@ TEST(ReadSmallFile, RefusesWhatCouldMakeItWait) {
   EXPECT_THROW(read_small_file(folder.path() + "/size", 4), SystemError);
   EXPECT_EQ(read_small_file(folder.path() + "/size", 5), "2GiB\n");
   ASSERT_EQ(mkfifo((folder.path() + "/fifo").c_str(), 0600), 0);
-  for (const std::string& path : {folder.path() + "/fifo", folder.path() + "/none", folder.path(),
-                                  std::string("/dev/zero")}) {
+  for (const std::string& path :
+       {folder.path() + "/fifo", folder.path() + "/none", folder.path(), std::string("/dev/zero")}) {
     EXPECT_THROW(read_small_file(path, 100), SystemError) << path;
   }
 }

@@ -64,13 +64,24 @@ TEST(CliOutput, ToAFullDeviceIsAnErrorOfEveryVerb) {
   const std::string buffers = TempFolder().path() + ".csv";
   std::ofstream(buffers) << "id,lower,upper,size\na,0,2,10\n";
   for (const Arguments& arguments :
-       {Arguments{"models"}, {"models", "--json"}, {"tensor", "3x4"}, {"tensor", "3x4", "--json"}, {"--help"},
-        {"--version"}, {"train", "--help"}, {"estimate", "lenet"}, {"estimate", "lenet", "--json"},
+       {Arguments{"models"},
+        {"models", "--json"},
+        {"tensor", "3x4"},
+        {"tensor", "3x4", "--json"},
+        {"--help"},
+        {"--version"},
+        {"train", "--help"},
+        {"estimate", "lenet"},
+        {"estimate", "lenet", "--json"},
         {"plan", "lenet", "--batch", "2", "--budget", "1GiB"},
         {"plan", "lenet", "--batch", "2", "--budget", "1KiB", "--json", "--time-limit", "1"},
-        {"run", "mlp", "--batch", "1"}, {"train", "mlp", "--batch", "1", "--steps", "1"},
-        {"train", "mlp", "--batch", "1", "--steps", "1", "--json"}, {"replay", kTrace}, {"explain", kTrace},
-        {"pack", buffers}, {"tensor", "x", "--json"}}) {
+        {"run", "mlp", "--batch", "1"},
+        {"train", "mlp", "--batch", "1", "--steps", "1"},
+        {"train", "mlp", "--batch", "1", "--steps", "1", "--json"},
+        {"replay", kTrace},
+        {"explain", kTrace},
+        {"pack", buffers},
+        {"tensor", "x", "--json"}}) {
     Process process(arguments, [] { send_stdout_to("/dev/full"); });
     EXPECT_EQ(process.wait().status(), 2) << text_of(arguments) << process.err;
     EXPECT_NE(process.err.find("writing to standard output failed: No space left"), std::string::npos)
@@ -156,10 +167,10 @@ TEST(CliFiles, ThatCannotBeWrittenLeaveTheOldOnes) {
   for (int i = 0; i < 1000; ++i) rows << i << "," << i << "," << i + 2 << ",64\n";
   rows.close();
   const std::string output = folder.path() + "/out";
-  for (const Arguments& arguments :
-       {Arguments{"pack", buffers, "-o", output}, {"explain", kTrace, "--html", output},
-        {"explain", kTrace, "--chrome-trace", output},
-        {"plan", "lenet", "--batch", "2", "--budget", "1GiB", "-o", output}}) {
+  for (const Arguments& arguments : {Arguments{"pack", buffers, "-o", output},
+                                     {"explain", kTrace, "--html", output},
+                                     {"explain", kTrace, "--chrome-trace", output},
+                                     {"plan", "lenet", "--batch", "2", "--budget", "1GiB", "-o", output}}) {
     std::ofstream(output) << "old";
     Process process(arguments, [] { limit_file_sizes(64); });
     EXPECT_EQ(process.wait().status(), 2) << text_of(arguments) << process.err;
@@ -231,20 +242,19 @@ TEST(CliArguments, ThatMakeNoSenseAreRefusedBeforeAnythingIsTaken) {
 }
 
 TEST(CliArguments, OfOtherVerbsAreCheckedAlike) {
-  for (const Nonsense& nonsense :
-       {Nonsense{{"plan", "mlp", "--budget", "1GiB", "--time-limit", "nan"}, "finite"},
-        {{"plan", "mlp", "--budget", "1GiB", "--time-limit", "-1"}, "expected 0 to"},
-        {{"plan", "mlp", "--budget", "1GiB", "-o", ""}, "expected a value"},
-        {{"plan", "--check", ""}, "expected a value"},
-        {{"pack", "x.csv", "--time-limit", "nan"}, "finite"},
-        {{"pack", "x.csv", "--threads", "0"}, "expected 1 to 256"},
-        {{"pack", "x.csv", "--capacity", ""}, "expected a value"},
-        {{"replay", kTrace, "--capacity", ""}, "expected a value"},
-        {{"explain", ""}, "expected a value"},
-        {{"trian", "mlp"}, "there is no verb 'trian'; did you mean train? "},
-        {{"explian", "x"}, "did you mean explain? "},
-        {{}, "a verb is missing"},
-        {{"plan", "mlp", "--no-recompte"}, "did you mean --no-recompute? "}}) {
+  for (const Nonsense& nonsense : {Nonsense{{"plan", "mlp", "--budget", "1GiB", "--time-limit", "nan"}, "finite"},
+                                   {{"plan", "mlp", "--budget", "1GiB", "--time-limit", "-1"}, "expected 0 to"},
+                                   {{"plan", "mlp", "--budget", "1GiB", "-o", ""}, "expected a value"},
+                                   {{"plan", "--check", ""}, "expected a value"},
+                                   {{"pack", "x.csv", "--time-limit", "nan"}, "finite"},
+                                   {{"pack", "x.csv", "--threads", "0"}, "expected 1 to 256"},
+                                   {{"pack", "x.csv", "--capacity", ""}, "expected a value"},
+                                   {{"replay", kTrace, "--capacity", ""}, "expected a value"},
+                                   {{"explain", ""}, "expected a value"},
+                                   {{"trian", "mlp"}, "there is no verb 'trian'; did you mean train? "},
+                                   {{"explian", "x"}, "did you mean explain? "},
+                                   {{}, "a verb is missing"},
+                                   {{"plan", "mlp", "--no-recompte"}, "did you mean --no-recompute? "}}) {
     Process process(nonsense.arguments);
     EXPECT_EQ(process.wait().status(), 2) << text_of(nonsense.arguments) << process.err;
     EXPECT_NE(process.err.find(nonsense.says), std::string::npos) << text_of(nonsense.arguments) << process.err;
@@ -326,8 +336,9 @@ TEST(CliBudgetFile, ACutIsToldBesideThePeakSinceThen) {
   const TempFolder folder;
   const std::string file = folder.path() + "/budget";
   std::ofstream(file) << "400MiB";
-  Process process({"train", "lenet", "--batch", "300", "--optimizer", "sgd", "--steps", "40", "--threads", "1", "--json",
-                   "--budget", "400MiB", "--budget-file", file, "--spill-dir", PLIMSOLL_SOURCE_DIR, "--no-measure"});
+  Process process({"train", "lenet", "--batch", "300", "--optimizer", "sgd", "--steps", "40", "--threads", "1",
+                   "--json", "--budget", "400MiB", "--budget-file", file, "--spill-dir", PLIMSOLL_SOURCE_DIR,
+                   "--no-measure"});
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   std::ofstream(file + ".new") << "56MiB";
   std::filesystem::rename(file + ".new", file);

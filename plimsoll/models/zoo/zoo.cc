@@ -46,6 +46,22 @@ const std::vector<ModelInfo>& table() {
 
 }  // namespace
 
+ModelInfo own_model(std::string name, Model model, program::Bindings usual) {
+  for (const std::string& symbol : program::symbols(model.program)) usual.try_emplace(symbol, 1);
+  const auto build = [name, model = std::move(model)](const NetOptions& asked, Size /*size*/) {
+    if (asked.dtype != model.options.dtype || asked.training != model.options.training) {
+      const auto text = [](const NetOptions& options) {
+        return fmt::format("{} in {}", options.training ? "training" : "inference", plimsoll::name(options.dtype));
+      };
+      throw UnsupportedError(
+          fmt::format("{} was built for {}, asked for {}: build its Net with the options that you want", name,
+                      text(model.options), text(asked)));
+    }
+    return model;
+  };
+  return {std::move(name), "a model of one's own", build, std::move(usual)};
+}
+
 std::span<const ModelInfo> all_models() { return table(); }
 
 const ModelInfo& find_model(std::string_view name) {
