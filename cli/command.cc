@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <sstream>
 #include <type_traits>
 #include <vector>
 
@@ -16,16 +17,29 @@
 namespace plimsoll::cli {
 namespace {
 
-// What no option takes: an empty text would do nothing in silence, and NaN passes every comparison.
+template <class N>
+bool is_number(const std::string& text) {
+  N value = 0;
+  const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return false;
+  if constexpr (std::is_floating_point_v<N>) return std::isfinite(value);
+  return true;
+}
+
+// What no option of this type takes. An empty text would do nothing in silence, and NaN passes every comparison.
 template <class T>
 std::string find_nonsense(const std::string& text) {
-  if (text.empty()) return "it is empty";
+  if (text.empty()) return "expected a value, found none";
+  const auto expected = [&](const char* what) { return fmt::format("expected {}, found {}", what, quote(text)); };
   if constexpr (std::is_same_v<T, double>) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc::result_out_of_range || !std::isfinite(value)) {
-      return fmt::format("it is {}, expected a finite number", text);
-    }
+    if (!is_number<double>(text)) return expected("a finite number");
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    if (!is_number<uint64_t>(text)) return expected("a whole number, not negative");
+  } else if constexpr (std::is_same_v<T, int> || std::is_same_v<T, int64_t> ||
+                       std::is_same_v<T, std::optional<int64_t>>) {
+    using N = std::conditional_t<std::is_same_v<T, int>, int, int64_t>;
+    if (!is_number<N>(text)) return expected(fmt::format("a whole number below 2^{}", 8 * sizeof(N) - 1).c_str());
   }
   return {};
 }
@@ -56,6 +70,18 @@ std::string wrong_verb(const CLI::App& app, int argc, char** argv) {
   return fmt::format("there is no verb {}; {}`plimsoll --help` lists all", quote(*found), similar_hint(*found, names));
 }
 
+// "--budget=": the parser would take the next argument for its value.
+std::string find_empty_value(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    if (text == "--") break;
+    if (text.starts_with("--") && text.ends_with("=") && text.find('=') + 1 == text.size()) {
+      return fmt::format("{}: expected a value, found none", text.substr(0, text.size() - 1));
+    }
+  }
+  return {};
+}
+
 std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const std::vector<CLI::App*> given = app.get_subcommands();
   if (given.empty()) {
@@ -79,7 +105,14 @@ Option Option::required(bool is) const { return Option(option_->required(is)); }
 Option Option::shows_default() const { return Option(option_->capture_default_str()); }
 Option Option::expects(int least, int most) const { return Option(option_->expected(least, most)); }
 Option Option::repeats() const { return Option(option_->allow_extra_args(false)); }
-Option Option::in_range(double least, double most) const { return Option(option_->check(CLI::Range(least, most))); }
+
+Option Option::in_range(double least, double most) const {
+  return check([=](const std::string& text) {
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value >= least && value <= most ? "" : fmt::format("expected {} to {}, found {}", least, most, text);
+  });
+}
 
 Option Option::check(const std::function<std::string(const std::string&)>& check) const {
   return Option(option_->check(check));
@@ -120,11 +153,14 @@ std::string run_command_line(int argc, char** argv, const std::function<void(con
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   add_verbs(Command(app));
+  if (std::string wrong = find_empty_value(argc, argv); !wrong.empty()) return wrong;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return what_is_wrong(app, error, argc, argv);
-    app.exit(error);
+    std::ostringstream help;
+    app.exit(error, help, help);
+    fmt::print("{}", help.str());
   }
   return {};
 }

@@ -18,6 +18,7 @@ struct FormOptions {
   std::vector<std::string> allow = {};  // measures that change the numbers
   bool parts = true;
   bool measure = false;  // time kernels, and remember the times
+  double measure_s = 3;  // at most
 };
 
 // Notes and progress go to stderr.
@@ -26,6 +27,9 @@ inline train::Listener terminal_listener() {
   if (shows_progress()) {
     listener.on_measure = [](size_t done, size_t all) {
       show_progress(fmt::format("measuring kernels: {} of {}", done, all));
+    };
+    listener.on_alternative = [](const std::string& how) {
+      show_progress(fmt::format("looking for what would fit: {}", how));
     };
   }
   return listener;
@@ -39,6 +43,7 @@ inline train::StepRequest request_of(const ModelOptions& options, const FormOpti
                              .allow = form.allow,
                              .micro_batches = form.parts,
                              .measure = form.measure,
+                             .measure_s = form.measure_s,
                              .threads = options.threads,
                              .listener = terminal_listener()};
   for (const auto& [symbol, size] : sizes) request.step.sizes[symbol] = size;

@@ -1,12 +1,14 @@
 #include "plimsoll/plan/plan.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/train_budget.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
@@ -20,6 +22,8 @@ namespace {
 
 using kernels::Lowered;
 
+constexpr double kMeasuringShare = 0.3;  // of the time limit
+
 struct PlanVerb {
   ModelOptions step;
   BudgetOptions budget;
@@ -30,12 +34,18 @@ struct PlanVerb {
   bool max_batch = false;
   bool no_parts = false;
   bool no_recompute = false;
-  double time_limit_s = 5;
+  double time_limit_s = 10;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   FormOptions form() const {
     FormOptions form = budget.form;
     form.parts = !no_parts;
+    form.measure_s = std::min(form.measure_s, kMeasuringShare * time_limit_s);
     return form;
+  }
+  std::chrono::steady_clock::time_point deadline() const {
+    return start +
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(time_limit_s));
   }
 };
 
@@ -49,12 +59,16 @@ plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
   options.budget_bytes = budget_bytes;
   options.recompute = !verb.no_recompute;
   options.time_limit_s = verb.time_limit_s;
+  options.deadline = verb.deadline();
+  options.progress = planning_progress();
   return options;
 }
 
 // All samples of a batch in one step: as it is written, in another order, or with some ops in slices.
 std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const plan::PlanOptions& options,
                                                      int64_t batch) {
+  if (std::chrono::steady_clock::now() >= options.deadline) return std::nullopt;
+  show_progress(fmt::format("planning: a batch of {}", batch));
   const train::ModelForms model(request_of(verb.step, verb.form(), {{"batch", batch}}));
   plan::StepForms forms = model.least_forms();
   forms.part = {};
@@ -71,8 +85,11 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   plan::PlanOptions options = plan_options(verb, budget_bytes);
   options.work_limit /= 10;  // for each of some twenty sizes
   options.find_smallest = false;
+  options.progress = nullptr;
   const int64_t most = train::most_samples(models::find_model(verb.step.model));
-  auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, options, batch); }, most);
+  plan::PlanOptions of_whole = options;
+  of_whole.deadline = verb.start + (verb.deadline() - verb.start) / 2;
+  auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, of_whole, batch); }, most);
   if (!whole) return std::nullopt;
   Batches found{std::move(*whole), std::nullopt};
   const train::ModelForms model(request_of(verb.step, verb.form()));
@@ -86,10 +103,18 @@ int plan_largest_batch(const PlanVerb& verb) {
   const int64_t budget = read_budget_bytes(verb);
   const std::optional<Batches> found = largest_batches(verb, budget);
   if (!found) {
-    fmt::print(stderr,
-               "plimsoll: not even one sample of {0} fits in {1}; `plimsoll plan {0} --batch 1 --budget {2}` tells the "
-               "smallest budget that does\n",
-               verb.step.model, format_bytes(budget), budget);
+    const bool is_late = std::chrono::steady_clock::now() >= verb.deadline();
+    const std::string why =
+        is_late ? fmt::format("no batch of {} was found to fit in {} before the --time-limit; give more time",
+                              verb.step.model, format_bytes(budget))
+                : fmt::format(
+                      "not even one sample of {0} fits in {1}; `plimsoll plan {0} --batch 1 --budget {2}` tells the "
+                      "smallest budget that does",
+                      verb.step.model, format_bytes(budget), budget);
+    tell("plimsoll: {}\n", why);
+    if (verb.step.json) {
+      print_json({{"model", verb.step.model}, {"budget_bytes", budget}, {"fits", false}, {"why", why}});
+    }
     return kFinding;
   }
   verb.step.json ? print_batches_json(verb.step.model, budget, *found) : print_batches(verb.step.model, budget, *found);
@@ -107,7 +132,6 @@ int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Ref
 
 int make(const PlanVerb& verb) {
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
-  if (shows_progress()) options.progress = show_planning;
   const train::ModelForms model(request_of(verb.step, verb.form()));
   model.calibrate();
   if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);
@@ -141,6 +165,17 @@ int check(const PlanVerb& verb) {
   }
   size_t steps = 0;
   for (const plan::PlannedProgram& program : step.programs) steps += program.plan.steps.size();
+  if (verb.step.json) {
+    nlohmann::ordered_json json = {{"plan", verb.check}, {"holds", true}};
+    json.update(setting_json(setting));
+    json.update({{"steps", steps},
+                 {"budget_bytes", step.budget_bytes},
+                 {"arena_bytes", step.arena_bytes},
+                 {"parts", step.sizes},
+                 {"form", plan::to_json(step.form)}});
+    print_json(json);
+    return kDone;
+  }
   fmt::print("{}: holds: {} steps of {}, {}, in {} ({} bytes)\n", verb.check, steps, setting_text(setting),
              batch_text(step), format_bytes(step.arena_bytes), format_count(step.arena_bytes));
   return kDone;
@@ -167,13 +202,26 @@ int work_on_lock(const PlanVerb& verb) {
   if (!verb.check_lock.empty()) {
     const plan::Lock lock = plan::read_lock(read_file(verb.check_lock), verb.check_lock);
     const std::string growth = plan::find_growth(lock, setting, entry);
+    if (verb.step.json) {
+      print_json({{"lock", verb.check_lock}, {"setting", setting}, {"grown", !growth.empty()}, {"why", growth}});
+      return growth.empty() ? kDone : kFinding;
+    }
     fmt::print("{}: {}\n", verb.check_lock, growth.empty() ? "no peak has grown: " + setting : growth);
     return growth.empty() ? kDone : kFinding;
   }
   plan::Lock lock;
-  if (std::ifstream(verb.lock).good()) lock = plan::read_lock(read_file(verb.lock), verb.lock);
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(verb.lock, unknown)) lock = plan::read_lock(read_file(verb.lock), verb.lock);
   lock[setting] = entry;
   write_file(verb.lock, plan::write_lock(lock));
+  if (verb.step.json) {
+    print_json({{"lock", verb.lock},
+                {"setting", setting},
+                {"unplanned_bytes", entry.unplanned_bytes},
+                {"budget_bytes", entry.budget_bytes},
+                {"planned_bytes", entry.planned_bytes}});
+    return kDone;
+  }
   fmt::print("{}: {} takes {}\n", verb.lock, setting, format_bytes(entry.unplanned_bytes));
   return kDone;
 }
@@ -208,12 +256,17 @@ void add_plan(const Command& app, int& status) {
   verb.add_flag("--no-parts", options->no_parts, "Take the batch as a whole");
   verb.add_flag("--no-recompute", options->no_recompute, "Compute nothing again");
   verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
-  verb.add_option("--time-limit", options->time_limit_s, "Seconds of search at most").shows_default();
+  verb.add_option("--time-limit", options->time_limit_s, "Seconds that all of it may take")
+      .shows_default()
+      .in_range(0, 1e6);
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget that is more than the machine has");
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk, to which results may go and come back");
   verb.add_option("--lock", options->lock, "Enter the predicted peaks into this file");
   verb.add_option("--check-lock", options->check_lock, "Fail when a peak is above the one in this file");
-  verb.callback([options, &status] { status = run(*options); });
+  verb.callback([options, &status] {
+    options->start = std::chrono::steady_clock::now();
+    status = run(*options);
+  });
 }
 
 }  // namespace plimsoll::cli

@@ -42,9 +42,16 @@ inline std::string predicted_text(const plan::StepPlan& step, double seconds) {
   return fmt::format("{} to {}", seconds_text(range.low * each), seconds_text(range.high * each));
 }
 
-inline void show_planning(const plan::Progress& progress) {
-  show_progress(fmt::format("planning: {} in {} a step so far", format_bytes(progress.live_bytes),
-                            format_seconds(progress.predicted_s)));
+// What is tried, and the best of it so far.
+inline std::function<void(const plan::Progress&)> planning_progress() {
+  if (!shows_progress()) return nullptr;
+  return [trying = std::string()](const plan::Progress& progress) mutable {
+    if (!progress.trying.empty()) trying = progress.trying;
+    show_progress(progress.predicted_s == 0
+                      ? fmt::format("planning: {}", trying)
+                      : fmt::format("planning: {}: {} in {} a step so far", trying, format_bytes(progress.live_bytes),
+                                    format_seconds(progress.predicted_s)));
+  };
 }
 
 // "80 % measured on this machine, 15 % scaled from like ops, 5 % by roofline"
@@ -71,6 +78,7 @@ inline void print_step(const plan::Setting& setting, const plan::StepPlan& step)
   const auto line = [](std::string_view what, int64_t bytes, std::string_view note) {
     fmt::print("  {:<10} {:>11}  {:>18} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
   };
+  erase_progress();
   fmt::print("{}\n", setting_text(setting));
   line("unplanned", step.unplanned_bytes, fmt::format("{} a step", predicted_text(step, step.unplanned_s)));
   line("budget", step.budget_bytes, "for the tensors of the step");
@@ -187,6 +195,7 @@ inline void print_batches(std::string_view model, int64_t budget_bytes, const Ba
                format_bytes(batch.arena_bytes), seconds_text(batch.predicted_s),
                seconds_text(batch.seconds_per_sample()), batch.form.empty() ? "" : ", ", batch.form);
   };
+  erase_progress();
   fmt::print("{} in {}\n", model, format_bytes(budget_bytes));
   line("largest batch", found.whole.largest);
   line("fastest batch", found.whole.fastest);

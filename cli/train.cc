@@ -75,6 +75,7 @@ void print_json(nlohmann::ordered_json json, const std::vector<StepRecord>& reco
 }
 
 void print_head(const TrainOptions& options, int threads, const std::vector<StepRecord>& records) {
+  erase_progress();
   fmt::print("{}: {} steps on {} threads, {} a step (median)\n", options.step.model, records.size(), threads,
              format_seconds(median_seconds(records)));
   fmt::print("  loss       {:.6f} at first, {:.6f} at last\n", records.front().loss, records.back().loss);

@@ -102,6 +102,7 @@ inline void print_picture(const train::Fit& fit, const Budget& budget) {
 }
 
 inline void print_plan(const train::Fit& fit, const Budget& budget, std::string_view costs) {
+  erase_progress();
   print_bytes("unplanned", fit.plan.unplanned_bytes, "the whole batch at once");
   print_bytes("budget", budget.bytes, budget.source);
   print_bytes("overhead", fit.overhead_bytes, "code, libraries, kernels, stacks: measured");

@@ -107,7 +107,8 @@ class Replacement {
       static_cast<void>(!fchown(fd, before->st_uid, before->st_gid));  // as far as we may
     }
     if (before != nullptr && fchmod(fd, before->st_mode & 07777) != 0) return false;
-    if (!write_all(fd, bytes) || (fsync(fd) != 0 && errno != EINVAL) || !give_name() || !file_->close_now()) return false;
+    if (!write_all(fd, bytes) || (fsync(fd) != 0 && errno != EINVAL) || !give_name() || !file_->close_now())
+      return false;
     if (rename(name_.c_str(), target_.c_str()) != 0) return false;
     name_.clear();
     return true;

@@ -180,9 +180,10 @@ int64_t SpillFile::extend(int64_t bytes) {
   const HoldFileLimitSignal held;
   const int error = posix_fallocate(file_->fd(), bytes_, room);
   if (error == EFBIG) {
-    throw SystemError(fmt::format("the spill file in {} may not grow by {}: it has {}, and the limit on file sizes "
-                                  "(ulimit -f) is below the sum; raise it",
-                                  folder_, format_bytes(room), format_bytes(bytes_)));
+    throw SystemError(
+        fmt::format("the spill file in {} may not grow by {}: it has {}, and the limit on file sizes "
+                    "(ulimit -f) is below the sum; raise it",
+                    folder_, format_bytes(room), format_bytes(bytes_)));
   }
   if (error != 0) {
     throw SystemError(fmt::format("the disk of {} has no room for {} more ({}): {} are spilled there", folder_,

@@ -83,12 +83,20 @@ class JsonNode {
   std::string source_;
 };
 
-// A text that is JSON as a whole; InputError otherwise.
+// A text that is JSON as a whole; InputError with the place otherwise.
 inline nlohmann::ordered_json parse_json(std::string_view text, std::string_view source) {
   try {
     return nlohmann::ordered_json::parse(text);
-  } catch (const nlohmann::ordered_json::exception& error) {
-    throw InputError({.source = std::string(source)}, fmt::format("not JSON: {}", error.what()));
+  } catch (const nlohmann::ordered_json::parse_error& error) {
+    const size_t at = std::min(text.size(), error.byte == 0 ? 0 : error.byte - 1);
+    const std::string_view before = text.substr(0, at);
+    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+    const auto column = static_cast<int64_t>(at - (before.rfind('\n') + 1)) + 1;
+    const Place place{.source = std::string(source), .line = line, .column = column};
+    if (at == text.size()) throw InputError(place, "the end of the text", "the rest of a JSON value");
+    throw InputError(place, quote(text.substr(at, 1)), "JSON");
+  } catch (const nlohmann::ordered_json::exception&) {  // a number that no type holds
+    throw InputError({.source = std::string(source)}, "a number out of range", "numbers that a computer has");
   }
 }
 

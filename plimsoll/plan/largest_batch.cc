@@ -7,6 +7,7 @@ namespace {
 
 std::optional<PlannedBatch> plan_batch(const StepOfBatch& step_of, const CostsOf& costs_of, PlanOptions options,
                                        int64_t batch) {
+  if (std::chrono::steady_clock::now() >= options.deadline) return std::nullopt;
   const kernels::Lowered lowered = step_of(batch);
   const std::vector<double> seconds = costs_of(lowered);
   options.op_seconds = seconds;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/base/error.h"
+#include "plimsoll/plan/json_node.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -14,20 +14,8 @@ using nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 
-LockEntry read_entry(const ordered_json& json) {
-  const LockEntry entry{json.at("unplanned_bytes").get<int64_t>(), json.at("budget_bytes").get<int64_t>(),
-                        json.at("planned_bytes").get<int64_t>()};
-  if (entry.unplanned_bytes < 0 || entry.budget_bytes < 0 || entry.planned_bytes < 0) {
-    throw ArgumentError("a size is negative");
-  }
-  return entry;
-}
-
-Lock read_entries(const ordered_json& json) {
-  if (json.at("plimsoll_lock") != kVersion) throw ArgumentError("it is not of version 1");
-  Lock lock;
-  for (const auto& item : json.at("peaks").items()) lock[item.key()] = read_entry(item.value());
-  return lock;
+LockEntry read_entry(const JsonNode& node) {
+  return {node["unplanned_bytes"].integer(), node["budget_bytes"].integer(), node["planned_bytes"].integer()};
 }
 
 std::string growth(std::string_view what, int64_t before, int64_t now) {
@@ -48,13 +36,13 @@ std::string write_lock(const Lock& lock) {
 }
 
 Lock read_lock(std::string_view text, std::string_view source) {
-  try {
-    return read_entries(ordered_json::parse(text));
-  } catch (const ordered_json::exception& error) {
-    throw InputError({.source = std::string(source)}, fmt::format("not a memory lock: {}", error.what()));
-  } catch (const ArgumentError& error) {
-    throw InputError({.source = std::string(source)}, fmt::format("not a memory lock: {}", error.what()));
-  }
+  const ordered_json json = parse_json(text, source);
+  const JsonNode root(json, "lock", std::string(source));
+  root["plimsoll_lock"].require_version(kVersion);
+  Lock lock;
+  root["peaks"].for_each_pair(
+      [&](const std::string& setting, const JsonNode& entry) { lock[setting] = read_entry(entry); });
+  return lock;
 }
 
 std::string find_growth(const Lock& lock, const std::string& setting, const LockEntry& now) {

@@ -47,6 +47,10 @@ Search::Clock::time_point deadline_after(double seconds) {
                                     std::chrono::duration<double>(std::min(seconds, kMostSeconds)));
 }
 
+Search::Clock::time_point deadline_of(const PlanOptions& options) {
+  return std::min(deadline_after(options.time_limit_s), options.deadline);
+}
+
 // A disk as one commonly is, where there is one: what fits must not depend on how fast this one is.
 SpillOptions common_disk(const SpillOptions& spill) {
   if (spill.bytes_per_s == 0) return spill;
@@ -63,14 +67,14 @@ class Planner {
         options_(options),
         graph_(make_step_graph(lowered, seconds(), options.spill)),
         common_graph_(make_step_graph(lowered, roofline_seconds(lowered), common_disk(options.spill))),
-        search_(graph_, deadline_after(options.time_limit_s), options.work_limit),
-        common_search_(common_graph_, deadline_after(options.time_limit_s), options.work_limit) {
+        search_(graph_, deadline_of(options), options.work_limit),
+        common_search_(common_graph_, deadline_of(options), options.work_limit) {
     for (StepGraph* graph : {&graph_, &common_graph_}) {
       for (GraphStorage& storage : graph->storages) storage.droppable = storage.droppable && options.recompute;
     }
     if (!options.progress) return;
     search_.tell([this](const Found& found) {
-      options_.progress({search_.work(), effort(), found.peak_bytes, found.seconds});
+      options_.progress({{}, search_.work(), effort(), found.peak_bytes, found.seconds});
     });
   }
 
@@ -199,12 +203,12 @@ class Planner {
       return true;
     };
     int64_t low = least_bytes(graph_).bytes;
-    for (int i = 0; i < kNarrowings && low < high; ++i) {
+    for (int i = 0; i < kNarrowings && low < high && !search_.is_out_of_time(); ++i) {
       const int64_t middle = low + (high - low) / 2;
       if (!try_at(middle)) low = middle + 1;
     }
     // What fits is not quite monotone: the search may fail a little below and find something further down.
-    while (try_at(high - kernels::kAlignment) || try_at(high - kPage)) continue;
+    while (!search_.is_out_of_time() && (try_at(high - kernels::kAlignment) || try_at(high - kPage))) continue;
     return best;
   }
 

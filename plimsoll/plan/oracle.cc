@@ -108,7 +108,7 @@ class Oracle {
   }
 
   Interval place_bytes(int64_t bytes, int64_t offset, std::string_view what) {
-    if (bytes == 0) return {};
+    if (bytes == 0 && offset >= 0 && offset <= plan_.arena_bytes) return {};
     if (offset < 0 || offset % kernels::kAlignment != 0 || offset > plan_.arena_bytes - bytes) {
       fail("{}: {} bytes at offset {} do not lie in the arena of {} at a multiple of {}", what, bytes, offset,
            plan_.arena_bytes, kernels::kAlignment);
@@ -331,7 +331,11 @@ class Oracle {
   }
 
   void check_scratch(const Step& step, const Op& op, std::span<const Interval> made) {
-    const Interval scratch = place_bytes(scratch_bytes(step, op), step.scratch_offset, here(op) + ", scratch");
+    const int64_t bytes = scratch_bytes(step, op);
+    if (bytes == 0 && step.scratch_offset != 0) {
+      fail("{} has its scratch at {}, and its kernel needs none: expected 0", here(op), step.scratch_offset);
+    }
+    const Interval scratch = place_bytes(bytes, step.scratch_offset, here(op) + ", scratch");
     if (scratch == Interval{}) return;
     check_apart(scratch, made, here(op) + ": scratch and a result");
     check_not_copied(scratch, here(op));

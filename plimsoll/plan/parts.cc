@@ -20,31 +20,54 @@ constexpr int kShare = 3;              // each of a few ways is searched with a 
 constexpr double kShareOfTime = 0.6;   // of what is left, for each
 constexpr double kRoomForOneOp = 0.7;  // of what a budget leaves: slices are tried where an op alone needs more
 constexpr program::StepForm kLate = {.late = true};
+constexpr int64_t kMostParts = int64_t{1} << 16;  // more are no plan to run, and lists of them take memory
+// Of the time until the deadline, as long as nothing fits: for the quick search, and for all.
+constexpr double kQuickShare = 0.6;
+constexpr double kShareToRefuse = 0.8;
 constexpr double kWorthATry = 0.98;  // a way whose time can at best be above this share of the best one's is not tried
 
 double sum_of(const std::vector<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 class PartsSearch {
  public:
-  PartsSearch(const StepForms& forms, const PlanOptions& options) : forms_(forms), options_(options) {}
+  PartsSearch(const StepForms& forms, const PlanOptions& options) : forms_(forms), options_(options) {
+    refuse_at_ = after(kQuickShare);
+    last_at_ = after(kShareToRefuse);
+  }
 
   std::variant<StepPlan, Refusal> run() && {
     try_whole();
     if (is_plain()) return std::move(*best_);
-    if (forms_.formed) try_late();
+    if (forms_.formed && !is_late()) try_late();
     if (is_plain()) return std::move(*best_);
-    if (can_cut()) try_parts();
-    try_slices();
+    if (can_cut() && !is_late()) try_parts();
+    if (!is_late()) try_slices();
     if (best_) return std::move(*best_);
     return last_resort();
   }
 
  private:
   using Made = std::variant<PlannedProgram, Refusal>;
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point after(double share) const {
+    if (options_.deadline == Clock::time_point::max()) return options_.deadline;
+    return start_ + std::chrono::duration_cast<Clock::duration>(share * (options_.deadline - start_));
+  }
+
+  // When all is to be done. Where nothing fits the caller has something left to look for what would.
+  Clock::time_point deadline() const { return best_ ? options_.deadline : refuse_at_; }
+  bool is_late() const { return Clock::now() >= deadline(); }
 
   double time_left_s() const {
-    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
-    return std::max(0.0, options_.time_limit_s - since.count());
+    const auto now = Clock::now();
+    const std::chrono::duration<double> since = now - start_;
+    const std::chrono::duration<double> left = deadline() - now;
+    return std::max(0.0, std::min(options_.time_limit_s - since.count(), left.count()));
+  }
+
+  void show(const std::string& trying) const {
+    if (options_.progress) options_.progress({.trying = trying});
   }
 
   // Nothing takes longer than in the step as it is.
@@ -55,6 +78,7 @@ class PartsSearch {
   // One of a few ways: with a share of the effort.
   Made make(Lowered lowered, bool measures) {
     PlanOptions options = options_;
+    options.deadline = deadline();
     options.recompute = measures && options_.recompute;
     if (!measures) options.spill = {};
     options.find_smallest = false;
@@ -66,6 +90,7 @@ class PartsSearch {
   // One of so many ways that are left.
   Made make_with_all_effort(Lowered lowered, size_t ways) const {
     PlanOptions options = options_;
+    options.deadline = deadline();
     options.time_limit_s = time_left_s() / static_cast<double>(ways);
     return make(std::move(lowered), options);
   }
@@ -82,11 +107,16 @@ class PartsSearch {
   // time, which needs room for sums of gradients. Close to the smallest budget this finds a plan where the quick search
   // does not.
   std::variant<StepPlan, Refusal> last_resort() {
-    start_ = std::chrono::steady_clock::now();  // the time again that the quick search had
+    refuse_at_ = last_at_;
+    if (is_late()) return cut_short(*as_it_is_);
+    start_ = Clock::now();  // the time again that the quick search had
     const std::vector<program::StepForm> forms = forms_that_take_least();
-    size_t ways_left = forms.size() + (can_cut() ? 1 : 0);
+    const bool by_sample = can_cut() && forms_.batch <= kMostParts;
+    size_t ways_left = forms.size() + (by_sample ? 1 : 0);
     std::optional<Refusal> closest;
     for (const program::StepForm& form : forms) {
+      if (is_late()) return cut_short(closest ? *closest : *as_it_is_);
+      show(form == program::StepForm{} ? "the least memory for the whole batch" : form_text(form));
       Made made = make_with_all_effort(lowered_in(form), ways_left--);
       if (auto* planned = std::get_if<PlannedProgram>(&made)) {
         offer_form(form, std::move(*planned));
@@ -95,7 +125,9 @@ class PartsSearch {
       auto& refusal = std::get<Refusal>(made);
       closest = closest ? nearer(*closest, refusal) : std::move(refusal);
     }
-    if (!can_cut()) return *closest;
+    if (!by_sample) return *closest;
+    if (is_late()) return cut_short(*closest);
+    show("one sample at a time");
     Made part = make_with_all_effort(forms_.part(1), ways_left);
     Made update = make(forms_.update(), false);
     const auto* planned_part = std::get_if<PlannedProgram>(&part);
@@ -105,6 +137,15 @@ class PartsSearch {
       return std::move(*best_);
     }
     return nearer(*closest, refusal_in_parts(part, update));
+  }
+
+  static Refusal cut_short(Refusal refusal) {
+    refusal.cut_short = true;
+    return refusal;
+  }
+
+  static std::string form_text(const program::StepForm& form) {
+    return form.slices > 1 ? slices_text(form) : std::string("the whole batch in another order");
   }
 
   std::vector<program::StepForm> forms_that_take_least() const {
@@ -139,8 +180,10 @@ class PartsSearch {
   }
 
   void try_whole() {
+    show("the whole batch");
     Made whole = make(forms_.whole(), true);
     if (const auto* refusal = std::get_if<Refusal>(&whole)) {
+      as_it_is_ = *refusal;
       unplanned_bytes_ = refusal->unplanned_bytes;
       unplanned_s_ = refusal->unplanned_s;
     } else {
@@ -159,8 +202,9 @@ class PartsSearch {
     if (std::holds_alternative<Refusal>(update)) return;  // it holds the least that any part does
     update_ = std::get<PlannedProgram>(std::move(update));
     const int64_t plain = largest_without_measures();
-    if (plain > 0) try_size(plain, false);
-    for (int64_t size = std::max<int64_t>(1, 2 * plain); size < forms_.batch; size *= 2) {
+    const int64_t least = (forms_.batch + kMostParts - 1) / kMostParts;
+    if (plain >= least) try_size(plain, false);
+    for (int64_t size = std::max(least, 2 * plain); size < forms_.batch && !is_late(); size *= 2) {
       if (best_ && time_at_best(size) > kWorthATry * best_->predicted_s) continue;
       if (!try_size(size, true)) break;  // larger ones need more
     }
@@ -191,12 +235,17 @@ class PartsSearch {
     };
     const StepGraph as_it_is = graph_of({});
     const SliceChoice choice{forms_.places, forms_.batch, least_bytes(as_it_is).bytes,
-                             [&](const program::StepForm& form) { return least_bytes(graph_of(form)).bytes; }};
+                             [&](const program::StepForm& form) {
+                               if (is_late()) return INT64_MAX;  // no form is better than one that is known
+                               show(slices_text(form));
+                               return least_bytes(graph_of(form)).bytes;
+                             }};
     const auto room = static_cast<double>(options_.budget_bytes - as_it_is.resident_bytes);
     return choose_slices(choice, as_it_is.resident_bytes + static_cast<int64_t>(share * room));
   }
 
   void try_form(const program::StepForm& form, Lowered lowered) {
+    show(form_text(form));
     Made made = make(std::move(lowered), true);
     if (auto* planned = std::get_if<PlannedProgram>(&made)) offer_form(form, std::move(*planned));
   }
@@ -220,7 +269,10 @@ class PartsSearch {
   int64_t largest_without_measures() {
     int64_t fit = 0;
     int64_t not_fit = forms_.batch;
-    for (int64_t next = 1; not_fit - fit > 1; next = between(fit, not_fit)) (fits(next) ? fit : not_fit) = next;
+    for (int64_t next = 1; not_fit - fit > 1 && !is_late(); next = between(fit, not_fit)) {
+      show(fmt::format("parts of {}", next));
+      (fits(next) ? fit : not_fit) = next;
+    }
     return fit;
   }
 
@@ -244,6 +296,7 @@ class PartsSearch {
 
   // Whether it fits.
   bool try_size(int64_t most, bool measures) {
+    show(fmt::format("parts of {}", most));
     const std::vector<int64_t> sizes = part_sizes(forms_.batch, most);
     std::vector<int64_t> different = {sizes.front()};
     if (sizes.back() != sizes.front()) different.push_back(sizes.back());
@@ -277,8 +330,11 @@ class PartsSearch {
 
   const StepForms& forms_;
   PlanOptions options_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point refuse_at_;
+  Clock::time_point last_at_;
   std::optional<StepPlan> best_;
+  std::optional<Refusal> as_it_is_;  // of the whole batch
   PlannedProgram update_;
   int64_t unplanned_bytes_ = 0;  // of the whole batch
   double unplanned_s_ = 0;
@@ -345,6 +401,10 @@ std::variant<StepPlan, Refusal> search(const StepForms& forms, const PlanOptions
   if (forms.otherwise->always) return search_changed(*forms.otherwise, options, unplanned(forms));
   PlanOptions first = options;
   first.find_smallest = false;
+  if (options.deadline != std::chrono::steady_clock::time_point::max()) {
+    const auto now = std::chrono::steady_clock::now();
+    first.deadline = now + (options.deadline - now) / 2;
+  }
   auto made = PartsSearch(forms, first).run();
   const auto* refusal = std::get_if<Refusal>(&made);
   if (refusal == nullptr) return made;

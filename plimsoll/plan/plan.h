@@ -21,6 +21,7 @@
 //    step does, if the op can work in place.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -130,9 +131,10 @@ struct Refusal {
 };
 
 struct Progress {
-  int64_t work = 0;        // done so far, in steps of schedules that were looked at
-  int64_t effort = 0;      // allowed for making a plan faster that fits
-  int64_t live_bytes = 0;  // of the best so far
+  std::string trying = {};  // the form of the step that is looked at next; the rest is zero then
+  int64_t work = 0;         // done so far, in steps of schedules that were looked at
+  int64_t effort = 0;       // allowed for making a plan faster that fits
+  int64_t live_bytes = 0;   // of the best so far
   double predicted_s = 0;
 };
 
@@ -146,6 +148,8 @@ struct PlanOptions {
   int64_t work_limit = 60'000'000;
   bool find_smallest = true;  // for a refusal; without it `smallest_bytes` may be larger, and the answer comes sooner
   double time_limit_s = 5;    // the last resort: a plan that it cut short may differ from run to run
+  // Of all that the call does: nothing more is tried after it, and what is best or closest then is returned, cut short.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<void(const Progress&)> progress = nullptr;
 };
 

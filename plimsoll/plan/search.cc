@@ -231,6 +231,7 @@ std::optional<Found> Search::find_any(int64_t limit_bytes) {
   }
   for (const bool anew : {false, true}) {
     for (int segments = 1; segments <= kMostSegments; segments += 1 + segments / 3) {
+      if (time_is_up()) return std::nullopt;
       if (std::optional<Found> found = fitted(checkpoints(graph_, segments, anew), limit_bytes, 0)) return found;
     }
   }
@@ -275,7 +276,7 @@ std::optional<Found> Search::construct(int64_t limit_bytes) {
     if (spills && !graph_.can_spill()) continue;
     spills_ = spills;
     consider(fitted(hold_all(graph_), limit_bytes, 0));
-    for (int segments = 2; segments <= kMostSegments; segments += 1 + segments / 3) {
+    for (int segments = 2; segments <= kMostSegments && !time_is_up(); segments += 1 + segments / 3) {
       consider(fitted(checkpoints(graph_, segments), limit_bytes, 0));
     }
   }

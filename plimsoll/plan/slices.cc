@@ -14,8 +14,9 @@ constexpr int64_t kMost = 16;   // or the next divisor of the batch, up to
 constexpr int64_t kMostAtAll = 64;
 constexpr int kFurther = 3;  // places that are looked at beyond one that does not help
 
+// Above kMostAtAll when there is none up to it: a large prime would take seconds.
 int64_t divisor_from(int64_t of, int64_t least) {
-  while (of % least != 0) ++least;
+  while (least <= kMostAtAll && of % least != 0) ++least;
   return least;
 }
 

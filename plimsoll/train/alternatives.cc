@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "plimsoll/base/error.h"
@@ -24,15 +25,22 @@ class AlternativeSearch {
   std::vector<Alternative> run(const std::string& why_whole) {
     const program::Bindings sizes = models::bindings(request_.model, request_.step.sizes);
     const Allowed allowed = parse_allowed(request_.allow);
-    if (request_.micro_batches && !allowed.batch_norm_parts && why_whole.find("batch_norm") != why_whole.npos) {
-      allow(kBatchNormParts, "changes the statistics");
-    }
     const bool has_state = request_.step.training && request_.step.train.optimizer != program::Optimizer::sgd;
-    if (has_state && !allowed.eight_bit_state) allow(kEightBitState, "rounds the optimizer's state");
-    if (search_.spill.bytes_per_s == 0) spill();
-    if (sizes.at("batch") > 1) take_smaller_batch(sizes.at("batch"));
-    if (sizes.contains("sequence")) take_shorter_samples(sizes.at("sequence"));
-    if (request_.step.precision == DType::f32) take_bf16();
+    std::vector<std::function<void()>> ways;
+    if (request_.micro_batches && !allowed.batch_norm_parts && why_whole.find("batch_norm") != why_whole.npos) {
+      ways.emplace_back([this] { allow(kBatchNormParts, "changes the statistics"); });
+    }
+    if (has_state && !allowed.eight_bit_state) {
+      ways.emplace_back([this] { allow(kEightBitState, "rounds the optimizer's state"); });
+    }
+    if (search_.spill.bytes_per_s == 0) ways.emplace_back([this] { spill(); });
+    if (sizes.at("batch") > 1) ways.emplace_back([&] { take_smaller_batch(sizes.at("batch")); });
+    if (sizes.contains("sequence")) ways.emplace_back([&] { take_shorter_samples(sizes.at("sequence")); });
+    if (request_.step.precision == DType::f32) ways.emplace_back([this] { take_bf16(); });
+    for (size_t i = 0; i < ways.size() && Clock::now() < search_.deadline; ++i) {
+      deadline_ = share_of_time(ways.size() - i);
+      ways[i]();
+    }
     std::stable_sort(found_.begin(), found_.end(), [](const Alternative& a, const Alternative& b) {
       return a.seconds_a_sample < b.seconds_a_sample;
     });
@@ -40,17 +48,33 @@ class AlternativeSearch {
   }
 
  private:
-  // All together take about twice the time of the search that failed, at most.
+  using Clock = std::chrono::steady_clock;
+
+  // When the next of so many ways that are left is to be done.
+  Clock::time_point share_of_time(size_t ways) const {
+    if (search_.deadline == Clock::time_point::max()) return search_.deadline;
+    const auto now = Clock::now();
+    return now + (search_.deadline - now) / static_cast<int64_t>(ways);
+  }
+
+  void show(const std::string& how) const {
+    if (request_.listener.on_alternative) request_.listener.on_alternative(how);
+  }
+
+  // All together take about twice the time of the search that failed, at most, and end at its deadline.
   plan::PlanOptions limited() const {
     constexpr double kShare = 0.5;  // of what is left of its time
     constexpr double kLeast = 0.3;  // of its time
-    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
+    const std::chrono::duration<double> since = Clock::now() - start_;
     plan::PlanOptions limited = search_;
+    limited.deadline = deadline_;
     limited.time_limit_s = std::max(kLeast * search_.time_limit_s, kShare * (search_.time_limit_s - since.count()));
     return limited;
   }
 
   bool plans(const StepRequest& request, Alternative way, StateForm state = StateForm::any) {
+    if (Clock::now() >= deadline_) return false;
+    show(way.how());
     const ModelForms forms(request);
     const auto made = plan::plan_step(forms.forms(state), limited());
     const auto* step = std::get_if<plan::StepPlan>(&made);
@@ -86,6 +110,7 @@ class AlternativeSearch {
   }
 
   void take_smaller_batch(int64_t batch) {
+    show("--batch");
     const KnownCosts known;
     const auto costs = [&](const kernels::Lowered& lowered) { return known.of(lowered).seconds; };
     const auto found = plan::find_largest_batch(step_of_batch(request_), costs, limited(), batch - 1);
@@ -104,7 +129,8 @@ class AlternativeSearch {
 
   StepRequest request_;
   plan::PlanOptions search_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point deadline_ = Clock::time_point::max();  // of the way that is tried
   std::vector<Alternative> found_;
 };
 

@@ -15,8 +15,8 @@ KnownCosts::KnownCosts(Listener listener) : listener_(std::move(listener)) {
   table_ = std::move(loaded.table);
 }
 
-bool KnownCosts::learn(const plan::StepPlan& step) {
-  plan::MeasureOptions options{.budget = {step.budget_bytes, "--budget"}};
+bool KnownCosts::learn(const plan::StepPlan& step, double time_limit_s) {
+  plan::MeasureOptions options{.budget = {step.budget_bytes, "--budget"}, .time_limit_s = time_limit_s};
   options.budget.bytes = std::min(options.budget.bytes, machine_budget().bytes);
   options.told = listener_.on_measure;
   std::vector<const kernels::Lowered*> programs;

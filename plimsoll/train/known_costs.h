@@ -14,7 +14,8 @@ namespace plimsoll::train {
 // What a caller may be told while a step is planned and measured.
 struct Listener {
   std::function<void(const std::string& note)> on_note = {};
-  std::function<void(size_t done, size_t all)> on_measure = {};  // kinds of kernel that are timed
+  std::function<void(size_t done, size_t all)> on_measure = {};     // kinds of kernel that are timed
+  std::function<void(const std::string& how)> on_alternative = {};  // that is planned next: "--batch"
 };
 
 class KnownCosts {
@@ -23,8 +24,8 @@ class KnownCosts {
 
   plan::Costs of(const kernels::Lowered& lowered) const { return plan::costs_of(lowered, table_); }
 
-  // Times what the programs of a step run, as far as it is not known. Whether anything was learnt.
-  bool learn(const plan::StepPlan& step);
+  // Times what the programs of a step run, as far as it is not known, for so long at most. Whether anything was learnt.
+  bool learn(const plan::StepPlan& step, double time_limit_s);
 
   // Learns what the CPU can do on so many threads (0: all), where that is not known: by three short kernels.
   void calibrate(int threads);

@@ -33,6 +33,7 @@ struct StepRequest {
   std::vector<std::string> allow = {};
   bool micro_batches = true;
   bool measure = false;  // time kernels, and remember the times
+  double measure_s = 3;  // at most
   int threads = 0;
   Listener listener = {};
 };

@@ -47,7 +47,7 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
       {"\"b\": ", "\"z\": ", "expected the name of a value of this program"},
       {"\"parts\": []", "\"parts\": {}", "plan.parts is an object, expected a list"},
       {"\"parts\": [],", "", "plan has no \"parts\""},
-      {"{", "", "not JSON"},
+      {"{", "", "expected JSON"},
   };
   for (const Change& change : changes) {
     std::string text = text_of_plan();
@@ -58,7 +58,7 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
       read_plan(text, "plan.json", lowered().program);
       ADD_FAILURE() << "accepted " << change.to;
     } catch (const InputError& error) {
-      EXPECT_TRUE(std::string_view(error.what()).starts_with("plan.json: ")) << error.what();
+      EXPECT_TRUE(std::string_view(error.what()).starts_with("plan.json:")) << error.what();
       EXPECT_NE(std::string_view(error.what()).find(change.message), std::string_view::npos) << error.what();
     }
   }
