@@ -130,12 +130,10 @@ class Improver {
 
   int64_t nodes_of_runs() const { return at_aim_.team.nodes() + (above_ ? above_->team.nodes() : 0); }
 
-  // Joins come first, and later take half of the time where they promise anything.
   bool joins_are_due() {
     if (!joinable_) return false;
     if (!joined_) joined_.emplace(instance_, effort_);
-    joinable_ = joined_->promises();
-    return joinable_ && joined_->cost() <= static_cast<double>(nodes_of_runs());
+    return joined_->due(nodes_of_runs());
   }
 
   // At the aim and above it in turn.
@@ -228,7 +226,7 @@ class Improver {
   size_t repeated_ = 0;         // of the runs that packed something similar
   int64_t repeated_nodes_ = 0;  // that they may have taken
   std::optional<LocalProof> local_proof_;
-  bool joinable_;
+  bool joinable_;  // nothing has gaps, alignments or a fixed offset
   std::optional<JoinedSearch> joined_;
   int64_t joined_rounds_ = 0;
   std::optional<Campaign> above_;  // made when needed: a search has large tables

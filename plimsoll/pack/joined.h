@@ -15,15 +15,14 @@ class JoinedSearch {
  public:
   JoinedSearch(const Instance& instance, const Effort& effort);
 
-  // Whether enough was joined for this to be worth its time.
-  bool promises() const;
+  // Whether this should have its turn, when searches over the whole instance have taken so many nodes.
+  bool due(int64_t nodes_of_others) const;
 
   // Varies the joins, then searches a packing of at most `capacity` units in what is left. The best of all buffers, or
   // none when it does not end below `limit`.
   Placement next(int64_t capacity, int64_t limit, int64_t nodes);
 
   int64_t nodes() const { return nodes_; }  // steps that varied joins included
-  double cost() const { return cost_; }     // in nodes of a search over the whole instance, about
 
  private:
   void vary(int64_t nodes);
@@ -34,7 +33,7 @@ class JoinedSearch {
   int64_t rounds_ = 0;
   int64_t last_success_ = 0;  // the round in which less was left than before
   int64_t nodes_ = 0;
-  double cost_ = 0;
+  double cost_ = 0;  // of all that, in nodes of a search over the whole instance
 };
 
 }  // namespace plimsoll::pack
