@@ -132,7 +132,7 @@ class Improver {
 
   bool joins_are_due() {
     if (!joinable_) return false;
-    if (!joined_) joined_.emplace(instance_, effort_);
+    if (!joined_) joined_.emplace(instance_, aim(), effort_);
     return joined_->due(nodes_of_runs());
   }
 

@@ -12,12 +12,41 @@ void drop(std::vector<int32_t>& list, int32_t value) {
 
 }  // namespace
 
-Joins::Joins(const Instance& instance, uint64_t seed)
-    : whole_(instance), random_(seed), starting_(instance.sections() + 1), ending_(instance.sections() + 1) {
+Joins::Joins(const Instance& instance, int64_t capacity, uint64_t seed)
+    : whole_(&instance), random_(seed), starting_(instance.sections() + 1), ending_(instance.sections() + 1) {
   for (int32_t i = 0; i < instance.count(); ++i) nodes_.push_back({instance.hull(i), instance.sizes[i]});
-  for (int32_t i = 0; i < instance.count(); ++i) insert(i);
+  add_holes(capacity);
+  for (size_t i = 0; i < nodes_.size(); ++i) insert(static_cast<int32_t>(i));
   join();
   keep();
+}
+
+// Room that opens when buffers die and closes when others are born. What closes is what opened with that size, if
+// anything did, else what opened last.
+void Joins::add_holes(int64_t capacity) {
+  struct Room {
+    int32_t since;
+    int64_t size;
+  };
+  std::vector<Room> open;
+  const auto close = [&](size_t k, int64_t size, int32_t end) {
+    nodes_.push_back({{open[k].since, end}, size});
+    open[k].size -= size;
+    if (open[k].size == 0) open.erase(open.begin() + static_cast<int64_t>(k));
+  };
+  int64_t room = 0;
+  for (int32_t s = 0; s <= whole_->sections(); ++s) {
+    const int64_t next = s < whole_->sections() ? std::max<int64_t>(capacity - whole_->loads[s], 0) : 0;
+    if (next > room) open.push_back({s, next - room});
+    for (int64_t less = room - next; less > 0;) {
+      const auto same = std::find_if(open.rbegin(), open.rend(), [&](const Room& r) { return r.size == less; });
+      const size_t k = same != open.rend() ? open.rend() - same - 1 : open.size() - 1;
+      const int64_t size = std::min(less, open[k].size);
+      close(k, size, s);
+      less -= size;
+    }
+    room = next;
+  }
 }
 
 void Joins::insert(int32_t node) {
@@ -61,7 +90,7 @@ void Joins::vary() {
   join();
   if (left() > before) undo();
   keep();
-  if (nodes_.size() > 8 * static_cast<size_t>(whole_.count())) compact();
+  if (nodes_.size() > 8 * static_cast<size_t>(whole_->count())) compact();
 }
 
 void Joins::keep() {
@@ -137,7 +166,7 @@ void Joins::compact() {
   std::vector<int32_t> renamed(nodes_.size());
   std::vector<Node> nodes;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (!used[i]) continue;
+    if (!used[i]) continue;  // leaves all are
     renamed[i] = static_cast<int32_t>(nodes.size());
     nodes.push_back(nodes_[i]);
     if (nodes_[i].kind == Kind::leaf) continue;
@@ -154,24 +183,30 @@ void Joins::compact() {
   }
 }
 
+std::vector<int32_t> Joins::parts_left() const {
+  std::vector<int32_t> parts = roots_;
+  std::erase_if(parts, [&](int32_t root) { return is_hole(root); });
+  return parts;
+}
+
 Instance Joins::instance() const {
   Instance all;
-  all.unit = whole_.unit;
-  all.loads = whole_.loads;
-  all.times = whole_.times;
-  for (const int32_t root : roots_) {
+  all.unit = whole_->unit;
+  all.loads = whole_->loads;
+  all.times = whole_->times;
+  for (const int32_t root : parts_left()) {
     all.sizes.push_back(nodes_[root].size);
     all.spans.push_back(nodes_[root].life);
   }
-  std::vector<int32_t> every(roots_.size());
+  std::vector<int32_t> every(all.sizes.size());
   std::iota(every.begin(), every.end(), 0);
   return restrict_to(all, every);
 }
 
 Placement Joins::expanded(const Placement& left) const {
   std::vector<int64_t> offsets(nodes_.size());
-  for (size_t k = 0; k < roots_.size(); ++k) offsets[roots_[k]] = left.offsets[k];
-  std::vector<int32_t> open = roots_;
+  std::vector<int32_t> open = parts_left();
+  for (size_t k = 0; k < open.size(); ++k) offsets[open[k]] = left.offsets[k];
   while (!open.empty()) {
     const Node& node = nodes_[open.back()];
     const int64_t offset = offsets[open.back()];
@@ -182,7 +217,7 @@ Placement Joins::expanded(const Placement& left) const {
     open.push_back(node.one);
     open.push_back(node.other);
   }
-  offsets.resize(whole_.count());
+  offsets.resize(whole_->count());
   return {std::move(offsets), left.peak};
 }
 

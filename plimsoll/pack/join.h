@@ -18,14 +18,15 @@ namespace plimsoll::pack {
 
 class Joins {
  public:
-  // Buffers without gaps, alignments and fixed offsets only. Joins what matches until nothing does.
-  Joins(const Instance& instance, uint64_t seed);
+  // Buffers without gaps, alignments and fixed offsets only. Joins what matches until nothing does. Where less than
+  // `capacity` units are alive, holes take part like buffers, so that it looks full.
+  Joins(const Instance& instance, int64_t capacity, uint64_t seed);
 
   // Takes some joins apart and joins again; back to what was when more is left then. O(what lives at one moment).
   void vary();
 
   int32_t left() const { return static_cast<int32_t>(roots_.size()); }
-  Instance instance() const;                        // of what is left
+  Instance instance() const;                        // of what is left, but for holes
   Placement expanded(const Placement& left) const;  // of all buffers
 
  private:
@@ -49,6 +50,9 @@ class Joins {
     bool inserted;
   };
 
+  void add_holes(int64_t capacity);
+  bool is_hole(int32_t node) const { return whole_->count() <= node && nodes_[node].kind == Kind::leaf; }
+  std::vector<int32_t> parts_left() const;
   bool is_root(int32_t node) const { return nodes_[node].place >= 0; }
   void insert(int32_t node);
   void remove(int32_t node);
@@ -61,7 +65,7 @@ class Joins {
   void find_matches(int32_t node);
   int32_t random_moment();
 
-  const Instance& whole_;
+  const Instance* whole_;
   std::mt19937_64 random_;
   std::vector<Node> nodes_;                     // leaves first; the parts of a node come before it
   std::vector<int32_t> roots_;                  // what is left
