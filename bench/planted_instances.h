@@ -14,14 +14,14 @@ namespace plimsoll::pack {
 
 struct PlantedKind {
   const char* name;
-  int64_t times_per_100;   // moments of the rectangle for each hundred buffers
-  int64_t bytes;           // its height
-  int64_t grain;           // that cuts between bytes are multiples of
-  enum class Pick { any, largest, tree } pick = Pick::any;  // what is cut next; tree: counts are split at random
-  enum class Turn { any, longer, shorter } turn = Turn::any; // which side is cut
-  double edge = 0;          // of a side that is not cut, at each end
-  double pinwheels = 0;     // of the cuts that make five pieces which no straight cut parts
-  double holes = 0;         // of the pieces, by area, that are taken away
+  int64_t times_per_100;                                      // moments of the rectangle for each hundred buffers
+  int64_t bytes;                                              // its height
+  int64_t grain;                                              // that cuts between bytes are multiples of
+  enum class Pick { any, largest, tree } pick = Pick::any;    // what is cut next; tree: counts are split at random
+  enum class Turn { any, longer, shorter } turn = Turn::any;  // which side is cut
+  double edge = 0;                                            // of a side that is not cut, at each end
+  double pinwheels = 0;  // of the cuts that make five pieces which no straight cut parts
+  double holes = 0;      // of the pieces, by area, that are taken away
 };
 
 inline constexpr PlantedKind kPlantedKinds[] = {
@@ -29,12 +29,33 @@ inline constexpr PlantedKind kPlantedKinds[] = {
     {.name = "tree", .times_per_100 = 1000, .bytes = 1 << 20, .grain = 1, .pick = PlantedKind::Pick::tree},
     {.name = "coarse", .times_per_100 = 50, .bytes = 1024, .grain = 1, .pick = PlantedKind::Pick::tree},
     {.name = "largest", .times_per_100 = 200, .bytes = 1 << 20, .grain = 1, .pick = PlantedKind::Pick::largest},
-    {.name = "square", .times_per_100 = 1000, .bytes = 1 << 20, .grain = 512, .pick = PlantedKind::Pick::largest, .turn = PlantedKind::Turn::longer, .edge = 0.2},
-    {.name = "slivers", .times_per_100 = 1000, .bytes = 1 << 20, .grain = 64, .turn = PlantedKind::Turn::shorter, .edge = 0.3},
+    {.name = "square",
+     .times_per_100 = 1000,
+     .bytes = 1 << 20,
+     .grain = 512,
+     .pick = PlantedKind::Pick::largest,
+     .turn = PlantedKind::Turn::longer,
+     .edge = 0.2},
+    {.name = "slivers",
+     .times_per_100 = 1000,
+     .bytes = 1 << 20,
+     .grain = 64,
+     .turn = PlantedKind::Turn::shorter,
+     .edge = 0.3},
     {.name = "few times", .times_per_100 = 10, .bytes = 1 << 20, .grain = 256},
     {.name = "few bytes", .times_per_100 = 400, .bytes = 256, .grain = 1, .pick = PlantedKind::Pick::largest},
-    {.name = "pinwheels", .times_per_100 = 1000, .bytes = 1 << 20, .grain = 1, .pick = PlantedKind::Pick::largest, .pinwheels = 0.3},
-    {.name = "holes", .times_per_100 = 1000, .bytes = 1 << 20, .grain = 1, .pick = PlantedKind::Pick::largest, .holes = 0.02},
+    {.name = "pinwheels",
+     .times_per_100 = 1000,
+     .bytes = 1 << 20,
+     .grain = 1,
+     .pick = PlantedKind::Pick::largest,
+     .pinwheels = 0.3},
+    {.name = "holes",
+     .times_per_100 = 1000,
+     .bytes = 1 << 20,
+     .grain = 1,
+     .pick = PlantedKind::Pick::largest,
+     .holes = 0.02},
 };
 
 class Cutter {

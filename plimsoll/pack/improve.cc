@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "plimsoll/pack/joined.h"
 #include "plimsoll/pack/local_proof.h"
 
 namespace plimsoll::pack {
@@ -98,16 +99,20 @@ class Improver {
         only_enough_(only_enough),
         effort_(effort),
         portfolio_(instance, effort.seed),
-        at_aim_(instance, effort) {}
+        at_aim_(instance, effort),
+        joinable_(effort.inference.joins && instance.alignments.empty() && instance.fixed.empty() &&
+                  instance.span_begin.empty()) {}
 
   void improve() {
     while (!done()) {
-      if (local_proof_is_due()) {
+      if (joins_are_due()) {
+        pack_joined();
+      } else if (local_proof_is_due()) {
         prove_locally();
       } else if (only_enough_ || aim_is_due()) {
         round(at_aim_, aim(), true);
       } else {
-        round(*above_, capacity_above(), false);
+        round(*above_, capacity_above(above_->rounds + 1), false);
       }
     }
     bracket_.nodes += nodes();
@@ -120,7 +125,25 @@ class Improver {
   }
 
   int64_t nodes() const {
-    return at_aim_.team.nodes() + (above_ ? above_->team.nodes() : 0) + (local_proof_ ? local_proof_->nodes() : 0);
+    return nodes_of_runs() + (local_proof_ ? local_proof_->nodes() : 0) + (joined_ ? joined_->nodes() : 0);
+  }
+
+  int64_t nodes_of_runs() const { return at_aim_.team.nodes() + (above_ ? above_->team.nodes() : 0); }
+
+  bool joins_are_due() {
+    if (!joinable_) return false;
+    if (!joined_) joined_.emplace(instance_, aim(), effort_);
+    return joined_->due(nodes_of_runs());
+  }
+
+  // At the aim and above it in turn.
+  void pack_joined() {
+    const bool above = !only_enough_ && joined_rounds_++ % 2 == 1;
+    const int64_t capacity = above ? capacity_above(joined_rounds_) : aim();
+    Placement placement = joined_->next(capacity, bracket_.best.peak, effort_.limits.nodes - nodes());
+    if (placement.offsets.empty()) return;
+    bracket_.best = std::move(placement);
+    bracket_.run.reset();
   }
 
   // When the aim has resisted for a while it may be out of reach; a quarter of its nodes go to finding out where.
@@ -185,9 +208,9 @@ class Improver {
   int64_t aim() const { return only_enough_ ? enough_ : std::max(bracket_.lower, enough_); }
 
   // In the upper half of the gap, each time another: which of them are easy cannot be foreseen.
-  int64_t capacity_above() const {
+  int64_t capacity_above(int64_t k) const {
     const auto gap = static_cast<double>(bracket_.best.peak - aim());
-    return aim() + static_cast<int64_t>(gap * (1 + evenly(above_->rounds + 1)) / 2);
+    return aim() + static_cast<int64_t>(gap * (1 + evenly(k)) / 2);
   }
 
   static constexpr int64_t kRunsAtAim = 20;
@@ -203,6 +226,9 @@ class Improver {
   size_t repeated_ = 0;         // of the runs that packed something similar
   int64_t repeated_nodes_ = 0;  // that they may have taken
   std::optional<LocalProof> local_proof_;
+  bool joinable_;  // nothing has gaps, alignments or a fixed offset
+  std::optional<JoinedSearch> joined_;
+  int64_t joined_rounds_ = 0;
   std::optional<Campaign> above_;  // made when needed: a search has large tables
 };
 

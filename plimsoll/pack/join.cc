@@ -1,163 +1,223 @@
 #include "plimsoll/pack/join.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
-#include <tuple>
 
 namespace plimsoll::pack {
+namespace {
+void drop(std::vector<int32_t>& list, int32_t value) {
+  *std::find(list.begin(), list.end(), value) = list.back();
+  list.pop_back();
+}
 
-Joining::Joining(const Instance& instance) : whole_(instance), roots_(instance.count()), joined_(instance.count()) {
+}  // namespace
+
+Joins::Joins(const Instance& instance, int64_t capacity, uint64_t seed)
+    : whole_(&instance), random_(seed), starting_(instance.sections() + 1), ending_(instance.sections() + 1) {
   for (int32_t i = 0; i < instance.count(); ++i) nodes_.push_back({instance.hull(i), instance.sizes[i]});
-  std::iota(roots_.begin(), roots_.end(), 0);
+  add_holes(capacity);
+  for (size_t i = 0; i < nodes_.size(); ++i) insert(static_cast<int32_t>(i));
+  join();
+  keep();
 }
 
-void Joining::count_ends() {
-  starts_.assign(whole_.sections() + 1, 0);
-  ends_.assign(whole_.sections() + 1, 0);
-  for (const int32_t i : roots_) {
-    ++starts_[nodes_[i].life.first];
-    ++ends_[nodes_[i].life.end];
-  }
-}
-
-void Joining::match_stacks(std::vector<Match>& found) {
-  const auto key = [&](int32_t i) { return std::pair(nodes_[i].life.first, nodes_[i].life.end); };
-  std::stable_sort(roots_.begin(), roots_.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
-  for (size_t k = 1; k < roots_.size(); ++k) {
-    const int32_t a = roots_[k - 1];
-    const int32_t b = roots_[k];
-    if (key(a) != key(b)) continue;
-    const auto [first, end] = key(a);
-    const double chance = static_cast<double>(starts_[first] - 1) * (ends_[end] - 1) / left();
-    found.push_back({chance, a, b, Kind::stack});
-  }
-}
-
-void Joining::match_chains(std::vector<Match>& found) {
-  std::vector<int64_t> sizes;
-  for (const int32_t i : roots_) sizes.push_back(nodes_[i].size);
-  std::sort(sizes.begin(), sizes.end());
-  const auto frequency = [&](int64_t size) {
-    const auto [from, to] = std::equal_range(sizes.begin(), sizes.end(), size);
-    return static_cast<double>(to - from) / static_cast<double>(sizes.size());
+// Room that opens when buffers die and closes when others are born. What closes is what opened with that size, if
+// anything did, else what opened last.
+void Joins::add_holes(int64_t capacity) {
+  struct Room {
+    int32_t since;
+    int64_t size;
   };
-  const auto by_end = [&](int32_t i) { return std::pair(nodes_[i].life.end, nodes_[i].size); };
-  const auto by_start = [&](int32_t i) { return std::pair(nodes_[i].life.first, nodes_[i].size); };
-  std::vector<int32_t> enders = roots_;
-  std::stable_sort(enders.begin(), enders.end(), [&](int32_t a, int32_t b) { return by_end(a) < by_end(b); });
-  std::vector<int32_t> starters = roots_;
-  std::stable_sort(starters.begin(), starters.end(), [&](int32_t a, int32_t b) { return by_start(a) < by_start(b); });
-  for (size_t e = 0, s = 0; e < enders.size() && s < starters.size();) {
-    const auto end = by_end(enders[e]);
-    const auto start = by_start(starters[s]);
-    if (end == start) {
-      const double pairs = static_cast<double>(starts_[start.first]) * ends_[end.first];
-      const double chance = (pairs - 1) * frequency(end.second);
-      found.push_back({chance, enders[e], starters[s], Kind::chain});
+  std::vector<Room> open;
+  const auto close = [&](size_t k, int64_t size, int32_t end) {
+    nodes_.push_back({{open[k].since, end}, size});
+    open[k].size -= size;
+    if (open[k].size == 0) open.erase(open.begin() + static_cast<int64_t>(k));
+  };
+  int64_t room = 0;
+  for (int32_t s = 0; s <= whole_->sections(); ++s) {
+    const int64_t next = s < whole_->sections() ? std::max<int64_t>(capacity - whole_->loads[s], 0) : 0;
+    if (next > room) open.push_back({s, next - room});
+    for (int64_t less = room - next; less > 0;) {
+      const auto same = std::find_if(open.rbegin(), open.rend(), [&](const Room& r) { return r.size == less; });
+      const size_t k = same != open.rend() ? open.rend() - same - 1 : open.size() - 1;
+      const int64_t size = std::min(less, open[k].size);
+      close(k, size, s);
+      less -= size;
     }
-    e += end <= start ? 1 : 0;
-    s += start <= end ? 1 : 0;
+    room = next;
   }
 }
 
-std::vector<Joining::Match> Joining::matches(std::mt19937_64& random) {
-  std::shuffle(roots_.begin(), roots_.end(), random);
-  count_ends();
-  std::vector<Match> found;
-  match_stacks(found);
-  match_chains(found);
-  return found;
+void Joins::insert(int32_t node) {
+  Node& n = nodes_[node];
+  n.place = static_cast<int32_t>(roots_.size());
+  roots_.push_back(node);
+  starting_[n.life.first].push_back(node);
+  ending_[n.life.end].push_back(node);
+  fresh_.push_back(node);
+  changes_.push_back({node, true});
 }
 
-void Joining::undo(const Mark& mark) {
-  roots_ = mark.roots;
-  nodes_.resize(mark.nodes);
-  joined_.assign(mark.nodes, false);
+void Joins::remove(int32_t node) {
+  Node& n = nodes_[node];
+  roots_[n.place] = roots_.back();
+  nodes_[roots_.back()].place = n.place;
+  roots_.pop_back();
+  n.place = -1;
+  drop(starting_[n.life.first], node);
+  drop(ending_[n.life.end], node);
+  changes_.push_back({node, false});
 }
 
-void Joining::ruin(std::mt19937_64& random) {
-  const Node& seed = nodes_[roots_[random() % roots_.size()]];
-  const int32_t time = random() % 2 == 0 ? seed.life.first : seed.life.end;
-  const int depth = 1 + static_cast<int>(random() % 4);
-  std::vector<int32_t> before;
-  std::swap(before, roots_);
-  for (const int32_t i : before) {
-    const Span life = nodes_[i].life;
-    if (life.first <= time && time <= life.end && random() % 4 != 0) {
-      dissolve(i, time, depth);
-    } else {
-      roots_.push_back(i);
-    }
+void Joins::undo() {
+  const std::vector<Change> changes = std::move(changes_);
+  for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
+    change->inserted ? remove(change->node) : insert(change->node);
   }
+  nodes_.resize(kept_nodes_);
+  fresh_.clear();
 }
 
-void Joining::dissolve(int32_t node, int32_t time, int depth) {
+void Joins::vary() {
+  const int32_t before = left();
+  const int32_t time = random_moment();
+  int depth = 1;
+  while (random_() % 8 < 5) ++depth;
+  for (const int32_t node : std::vector<int32_t>(roots_)) {
+    if (random_() % 2 == 0) take_apart(node, time, depth);
+  }
+  join();
+  if (left() > before) undo();
+  keep();
+  if (nodes_.size() > 8 * static_cast<size_t>(whole_->count())) compact();
+}
+
+void Joins::keep() {
+  changes_.clear();
+  kept_nodes_ = nodes_.size();
+}
+
+// The start or end of a node, the likelier the fewer others it is part of.
+int32_t Joins::random_moment() {
+  int32_t node = roots_[random_() % roots_.size()];
+  while (nodes_[node].kind != Kind::leaf && random_() % 2 == 0) {
+    node = random_() % 2 == 0 ? nodes_[node].one : nodes_[node].other;
+  }
+  return random_() % 2 == 0 ? nodes_[node].life.first : nodes_[node].life.end;
+}
+
+void Joins::take_apart(int32_t node, int32_t time, int depth) {
   const Node n = nodes_[node];
-  if (n.kind == Kind::leaf || depth == 0 || time < n.life.first || n.life.end < time) {
-    roots_.push_back(node);
-    return;
+  if (n.kind == Kind::leaf || depth == 0 || time < n.life.first || n.life.end < time) return;
+  remove(node);
+  for (const int32_t part : {n.one, n.other}) {
+    insert(part);
+    take_apart(part, time, depth - 1);
   }
-  dissolve(n.lower, time, depth - 1);
-  dissolve(n.upper, time, depth - 1);
 }
 
-bool Joining::apply(const Match& match) {
-  if (joined_[match.lower] || joined_[match.upper]) return false;
-  joined_[match.lower] = joined_[match.upper] = true;
-  const Node& a = nodes_[match.lower];
-  const Node& b = nodes_[match.upper];
-  const int64_t size = match.kind == Kind::stack ? a.size + b.size : a.size;
-  nodes_.push_back({{a.life.first, b.life.end}, size, match.kind, match.lower, match.upper});
-  joined_.push_back(false);
-  roots_.push_back(static_cast<int32_t>(nodes_.size()) - 1);
-  return true;
-}
-
-void Joining::join(double most, double noise, std::mt19937_64& random) {
-  std::exponential_distribution<double> spread(1);
+// In random order: how much speaks for a match has turned out to matter less than to try many.
+void Joins::join() {
   for (;;) {
-    std::vector<Match> found = matches(random);
-    std::erase_if(found, [&](const Match& m) { return m.chance > most; });
-    if (found.empty()) return;
-    for (Match& m : found) m.chance = (m.chance + 1e-3) * std::exp(noise * spread(random));
-    std::sort(found.begin(), found.end(), [](const Match& a, const Match& b) { return a.chance < b.chance; });
-    const size_t believed = found.size() / 4 + 1;
-    for (size_t k = 0; k < believed; ++k) apply(found[k]);
-    std::erase_if(roots_, [&](int32_t i) { return joined_[i]; });
-    joined_.assign(nodes_.size(), false);
+    for (; !fresh_.empty(); fresh_.pop_back()) {
+      if (is_root(fresh_.back())) find_matches(fresh_.back());
+    }
+    if (matches_.empty()) return;
+    std::swap(matches_[random_() % matches_.size()], matches_.back());
+    const Match match = matches_.back();
+    matches_.pop_back();
+    if (is_root(match.one) && is_root(match.other)) join(match);
   }
 }
 
-Instance Joining::instance() const {
-  Instance all;
-  all.unit = whole_.unit;
-  all.loads = whole_.loads;
-  all.times = whole_.times;
-  for (const int32_t i : roots_) {
-    all.sizes.push_back(nodes_[i].size);
-    all.spans.push_back(nodes_[i].life);
+void Joins::join(const Match& match) {
+  const Node one = nodes_[match.one];
+  const Node other = nodes_[match.other];
+  remove(match.one);
+  remove(match.other);
+  const int64_t size = match.kind == Kind::stack ? one.size + other.size : one.size;
+  nodes_.push_back({{one.life.first, other.life.end}, size, match.kind, match.one, match.other});
+  insert(static_cast<int32_t>(nodes_.size()) - 1);
+}
+
+void Joins::find_matches(int32_t node) {
+  const Span life = nodes_[node].life;
+  const int64_t size = nodes_[node].size;
+  for (const int32_t other : starting_[life.first]) {
+    if (other != node && nodes_[other].life.end == life.end) matches_.push_back({Kind::stack, node, other});
   }
-  std::vector<int32_t> every(roots_.size());
+  for (const int32_t other : ending_[life.first]) {
+    if (nodes_[other].size == size) matches_.push_back({Kind::chain, other, node});
+  }
+  for (const int32_t other : starting_[life.end]) {
+    if (nodes_[other].size == size) matches_.push_back({Kind::chain, node, other});
+  }
+}
+
+// Forgets the nodes that are part of nothing any more.
+void Joins::compact() {
+  std::vector<bool> used(nodes_.size());
+  for (const int32_t root : roots_) used[root] = true;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!used[i] || nodes_[i].kind == Kind::leaf) continue;
+    used[nodes_[i].one] = used[nodes_[i].other] = true;
+  }
+  std::vector<int32_t> renamed(nodes_.size());
+  std::vector<Node> nodes;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!used[i]) continue;  // leaves all are
+    renamed[i] = static_cast<int32_t>(nodes.size());
+    nodes.push_back(nodes_[i]);
+    if (nodes_[i].kind == Kind::leaf) continue;
+    nodes.back().one = renamed[nodes_[i].one];
+    nodes.back().other = renamed[nodes_[i].other];
+  }
+  nodes_ = std::move(nodes);
+  keep();
+  for (int32_t& root : roots_) root = renamed[root];
+  for (auto* lists : {&starting_, &ending_}) {
+    for (auto& list : *lists) {
+      for (int32_t& root : list) root = renamed[root];
+    }
+  }
+}
+
+std::vector<int32_t> Joins::parts_left() const {
+  std::vector<int32_t> parts = roots_;
+  std::erase_if(parts, [&](int32_t root) { return is_hole(root); });
+  return parts;
+}
+
+Instance Joins::instance() const {
+  Instance all;
+  all.unit = whole_->unit;
+  all.loads = whole_->loads;
+  all.times = whole_->times;
+  for (const int32_t root : parts_left()) {
+    all.sizes.push_back(nodes_[root].size);
+    all.spans.push_back(nodes_[root].life);
+  }
+  std::vector<int32_t> every(all.sizes.size());
   std::iota(every.begin(), every.end(), 0);
   return restrict_to(all, every);
 }
 
-Placement Joining::expanded(const Placement& left) const {
+Placement Joins::expanded(const Placement& left) const {
   std::vector<int64_t> offsets(nodes_.size());
-  for (size_t k = 0; k < roots_.size(); ++k) offsets[roots_[k]] = left.offsets[k];
-  std::vector<int32_t> open = roots_;
+  std::vector<int32_t> open = parts_left();
+  for (size_t k = 0; k < open.size(); ++k) offsets[open[k]] = left.offsets[k];
   while (!open.empty()) {
-    const int32_t i = open.back();
+    const Node& node = nodes_[open.back()];
+    const int64_t offset = offsets[open.back()];
     open.pop_back();
-    const Node& node = nodes_[i];
     if (node.kind == Kind::leaf) continue;
-    open.push_back(node.lower);
-    open.push_back(node.upper);
-    offsets[node.lower] = offsets[i];
-    offsets[node.upper] = offsets[i] + (node.kind == Kind::stack ? nodes_[node.lower].size : 0);
+    offsets[node.one] = offset;
+    offsets[node.other] = offset + (node.kind == Kind::stack ? nodes_[node.one].size : 0);
+    open.push_back(node.one);
+    open.push_back(node.other);
   }
-  offsets.resize(whole_.count());
+  offsets.resize(whole_->count());
   return {std::move(offsets), left.peak};
 }
 

@@ -1,9 +1,10 @@
 // Buffers joined into larger ones: two of one lifetime into a stack, two of one size into a chain, where the second
-// begins when the first ends. Any packing of what is left, expanded, is a packing of them all, with the same peak; so
-// joins never make a packing wrong, only one too high when what was joined does not belong together.
+// begins when the first ends. Any packing of what is left, expanded, is a packing of them all with the same peak. So a
+// join never makes a packing wrong, only one too high, when what was joined does not belong together.
 //
-// Where the arena is full, what dies leaves a place that others must fill exactly, so neighbours of a perfect packing
-// are found by what they have in common. The more such a match is to be expected by chance, the later it is believed.
+// Where the arena is full, what dies leaves a place that others must fill exactly, and neighbours of a perfect packing
+// have a side in common. Which of those that match belong together is found by joining all, taking some joins apart
+// around a moment, and joining again in another order, for as long as less and less is left.
 #pragma once
 
 #include <cstdint>
@@ -15,59 +16,65 @@
 
 namespace plimsoll::pack {
 
-class Joining {
+class Joins {
  public:
-  // Buffers without gaps, alignments and fixed offsets only.
-  explicit Joining(const Instance& instance);
+  // Buffers without gaps, alignments and fixed offsets only. Joins what matches until nothing does. Where less than
+  // `capacity` units are alive, holes take part like buffers, so that it looks full.
+  Joins(const Instance& instance, int64_t capacity, uint64_t seed);
 
-  // Joins what matches until nothing does whose `chance` is at most `most`: the number of such matches to be expected
-  // at that place if sizes and lifetimes were drawn at random. `noise` shuffles the order of the joins.
-  void join(double most, double noise, std::mt19937_64& random);
-
-  // What is joined now, to come back to. Valid until the next `compact`.
-  struct Mark {
-    std::vector<int32_t> roots;
-    size_t nodes;
-  };
-  Mark mark() const { return {roots_, nodes_.size()}; }
-  void undo(const Mark& mark);
-  // Takes some joins apart around a moment chosen at random.
-  void ruin(std::mt19937_64& random);
+  // Takes some joins apart and joins again; back to what was when more is left then. O(what lives at one moment).
+  void vary();
 
   int32_t left() const { return static_cast<int32_t>(roots_.size()); }
-  Instance instance() const;                        // of what is left
+  Instance instance() const;                        // of what is left, but for holes
   Placement expanded(const Placement& left) const;  // of all buffers
 
  private:
   enum class Kind : uint8_t { leaf, stack, chain };
-  // In a stack `lower` lies below the other, in a chain it lives before it.
+  // In a stack `one` lies below `other`, in a chain it lives before it.
   struct Node {
     Span life;
-    int64_t size;
+    int64_t size = 0;
     Kind kind = Kind::leaf;
-    int32_t lower = -1;
-    int32_t upper = -1;
+    int32_t one = -1;
+    int32_t other = -1;
+    int32_t place = -1;  // among the roots; -1: part of another
   };
   struct Match {
-    double chance;
-    int32_t lower;
-    int32_t upper;
     Kind kind;
+    int32_t one;
+    int32_t other;
+  };
+  struct Change {
+    int32_t node;
+    bool inserted;
   };
 
-  std::vector<Match> matches(std::mt19937_64& random);
-  void match_stacks(std::vector<Match>& found);
-  void match_chains(std::vector<Match>& found);
-  void count_ends();
-  bool apply(const Match& match);
-  void dissolve(int32_t node, int32_t time, int depth);
+  void add_holes(int64_t capacity);
+  bool is_hole(int32_t node) const { return whole_->count() <= node && nodes_[node].kind == Kind::leaf; }
+  std::vector<int32_t> parts_left() const;
+  bool is_root(int32_t node) const { return nodes_[node].place >= 0; }
+  void insert(int32_t node);
+  void remove(int32_t node);
+  void keep();
+  void undo();
+  void compact();
+  void take_apart(int32_t node, int32_t time, int depth);
+  void join();
+  void join(const Match& match);
+  void find_matches(int32_t node);
+  int32_t random_moment();
 
-  const Instance& whole_;
-  std::vector<Node> nodes_;
-  std::vector<int32_t> roots_;
-  std::vector<bool> joined_;  // of the nodes: it has become part of another in this round
-  std::vector<int32_t> starts_;
-  std::vector<int32_t> ends_;
+  const Instance* whole_;
+  std::mt19937_64 random_;
+  std::vector<Node> nodes_;                     // leaves first; the parts of a node come before it
+  std::vector<int32_t> roots_;                  // what is left
+  std::vector<std::vector<int32_t>> starting_;  // roots, by the section that they start with / end before
+  std::vector<std::vector<int32_t>> ending_;
+  std::vector<int32_t> fresh_;   // roots whose matches have not been looked for
+  std::vector<Match> matches_;   // some out of date
+  std::vector<Change> changes_;  // of the roots, and the number of nodes, since the last state that was kept
+  size_t kept_nodes_ = 0;
 };
 
 }  // namespace plimsoll::pack

@@ -47,6 +47,7 @@ struct Inference {
   bool nogoods = true;      // states that failed are remembered
   bool leave_out = true;    // buffers that fit wherever the others lie are placed last
   bool local_proof = true;  // what resists is also looked for in a few sections alone
+  bool joins = true;        // buffers with a side in common are also packed as one
 };
 
 // Why no arena can be smaller than `bytes`.

@@ -1,0 +1,71 @@
+#include "plimsoll/pack/join.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plimsoll/pack/oracle.h"
+#include "tests/pack/instances.h"
+
+namespace plimsoll::pack {
+namespace {
+
+Placement packed(const Instance& instance) { return pack_at_once(instance); }
+
+TEST(Joins, StackBuffersOfOneLifetime) {
+  const Buffers buffers = {{.bytes = 3, .first = 0, .end = 4}, {.bytes = 5, .first = 0, .end = 4}};
+  const Instance instance = make_instance(buffers);
+  const Joins joins(instance, 0, 1);
+  ASSERT_EQ(joins.left(), 1);
+  EXPECT_EQ(joins.instance().sizes, std::vector<int64_t>{8});
+  EXPECT_EQ(find_fault(buffers, joins.expanded(packed(joins.instance())).offsets, 8), std::nullopt);
+}
+
+TEST(Joins, ChainBuffersOfOneSize) {
+  const Buffers buffers = {{.bytes = 3, .first = 0, .end = 4}, {.bytes = 3, .first = 4, .end = 6}};
+  const Instance instance = make_instance(buffers);
+  const Joins joins(instance, 0, 1);
+  ASSERT_EQ(joins.left(), 1);
+  EXPECT_EQ(joins.expanded({.offsets = {7}, .peak = 10}).offsets, (std::vector<int64_t>{7, 7}));
+}
+
+TEST(Joins, LeaveApartWhatHasNoSideInCommon) {
+  const Buffers buffers = {{.bytes = 3, .first = 0, .end = 4},
+                           {.bytes = 4, .first = 4, .end = 6},
+                           {.bytes = 3, .first = 5, .end = 7},
+                           {.bytes = 2, .first = 0, .end = 5}};
+  EXPECT_EQ(Joins(make_instance(buffers), 0, 1).left(), 4);
+}
+
+// However often they are varied, what is left packs all buffers, and never grows.
+TEST(Joins, ExpandToAPackingOfAllBuffers) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20; ++i) {
+    const Buffers buffers = planted(random, 60, 20 + i, 50);
+    const Instance instance = make_instance(buffers);
+    Joins joins(instance, 0, 1);
+    for (int step = 0; step < 600; ++step) {
+      const int32_t before = joins.left();
+      joins.vary();
+      ASSERT_LE(joins.left(), before);
+      if (step % 20 != 0) continue;
+      const Placement placement = joins.expanded(packed(joins.instance()));
+      const auto fault = find_fault(buffers, placement.offsets, placement.peak);
+      ASSERT_EQ(fault, std::nullopt) << fault->text() << " in case " << i << " after step " << step;
+    }
+  }
+}
+
+TEST(Joins, VariedLeaveLess) {
+  std::mt19937_64 random(4);
+  const Buffers buffers = planted(random, 300, 200, 1 << 20);
+  const Instance instance = make_instance(buffers);
+  Joins joins(instance, 0, 1);
+  const int32_t before = joins.left();
+  ASSERT_GT(before, 1) << "joined at once, which shows nothing";
+  for (int step = 0; step < 20'000 && joins.left() > 1; ++step) joins.vary();
+  EXPECT_EQ(joins.left(), 1) << "of " << before;
+}
+
+}  // namespace
+}  // namespace plimsoll::pack
