@@ -13,7 +13,8 @@ import sys
 import torch
 
 here = os.path.dirname(os.path.abspath(__file__))
-spec = importlib.util.spec_from_file_location("cudnn", os.path.join(here, "..", "plimsoll", "torch", "cudnn.py"))
+places = [os.path.join(here, "cudnn.py"), os.path.join(here, "..", "plimsoll", "torch", "cudnn.py")]
+spec = importlib.util.spec_from_file_location("cudnn", next(p for p in places if os.path.exists(p)))
 cudnn = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(cudnn)
 
