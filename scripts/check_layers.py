@@ -10,13 +10,15 @@ ROOMS = {  # room: the rooms that it may include, besides itself
     "memory": ["base", "trace"],
     "program": ["base"],
     "pack": ["base"],
-    "kernels": ["base", "trace", "memory", "program"],
-    "plan": ["base", "trace", "memory", "program", "pack", "kernels"],
-    "run": ["base", "trace", "memory", "program", "pack", "kernels", "plan"],
-    "train": ["base", "trace", "memory", "program", "pack", "kernels", "plan", "run", "models"],
+    "device": ["base", "trace", "memory"],
+    "kernels": ["base", "trace", "memory", "program", "device"],
+    "plan": ["base", "trace", "memory", "program", "pack", "device", "kernels"],
+    "run": ["base", "trace", "memory", "program", "pack", "device", "kernels", "plan"],
+    "train": ["base", "trace", "memory", "program", "pack", "device", "kernels", "plan", "run", "models"],
     "models": ["base", "program"],
     "explain": ["base", "trace", "memory", "pack", "plan"],
-    "report": ["base", "trace", "memory", "program", "pack", "kernels", "plan", "run", "train", "models", "explain"],
+    "report": ["base", "trace", "memory", "program", "pack", "device", "kernels", "plan", "run", "train",
+               "models", "explain"],
 }
 
 root = pathlib.Path(__file__).resolve().parent.parent

@@ -267,11 +267,12 @@ void Heap::map_home(const std::vector<Piece>& places, std::span<const PageId> id
   }
 }
 
+// Drops some more than it must when it drops any: each time it waits for the device.
 void Heap::drop_unused_views(size_t keep) {
-  const auto few = [&] { return views_.size() <= keep && view_pieces_ <= keep * kPiecesPerView; };
-  if (few()) return;
+  const auto few = [&](size_t views) { return views_.size() <= views && view_pieces_ <= views * kPiecesPerView; };
+  if (few(keep)) return;
   order_.synchronize();
-  for (auto view = views_.begin(); view != views_.end() && !few();) {
+  for (auto view = views_.begin(); view != views_.end() && !few(keep - keep / 4);) {
     if (view->second.used_pages > 0) {
       ++view;
       continue;

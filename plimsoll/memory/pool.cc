@@ -42,6 +42,10 @@ Pool::Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOr
 Pool::~Pool() {
   assert(live_blocks_ == 0 && "a block outlived its pool");
   cool();
+  try {
+    order_.synchronize();  // work on freed blocks may still be queued, and their pages go now
+  } catch (const Error&) {  // a device that failed runs nothing any more
+  }
 }
 
 Block Pool::allocate(const Request& request) {
@@ -142,11 +146,13 @@ void Pool::free(const Block& block) {
 }
 
 void Pool::free_locked(const Block& block, Entry& entry, Stream stream) {
-  if (stream != entry.stream) order_.wait(entry.stream, stream);
+  if (stream != entry.stream && entry.kind == Entry::Kind::slab) order_.wait(entry.stream, stream);
   ++entry.generation;  // the handle is spent
   live_bytes_ -= entry.bytes;
   --live_blocks_;
   recorder_.record_free(block.id, entry.bytes, entry.tag, entry.stream);
+  // A large block is the other stream's from now on: who takes it from there waits then, if it is still busy at all.
+  if (entry.kind == Entry::Kind::heap) entry.stream = stream;
   if (warm_.count == Warm::kMost) cool();
   warm_.blocks[warm_.count++] = {entry.bytes, block.id, entry.stream};
 }

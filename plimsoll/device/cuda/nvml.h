@@ -1,0 +1,21 @@
+// What NVIDIA's management library (NVML) tells of the cards of this machine, without starting CUDA on any: by dlopen,
+// so that nothing is needed where there are none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plimsoll::cuda {
+
+struct CardMemory {
+  std::string name;    // "NVIDIA H200"
+  std::string bus_id;  // as NVML writes it; compare by normal_bus_id
+  int64_t total_bytes = 0;
+  int64_t used_bytes = 0;  // by everyone
+};
+
+// All cards, in the order of the bus; empty where there is no NVML or no card.
+std::vector<CardMemory> card_memory(const std::string& library = "libnvidia-ml.so.1");
+
+}  // namespace plimsoll::cuda
