@@ -33,7 +33,9 @@ def _mark(phase):
 
 
 def install(torch):
-    module = torch.nn.modules.module
+    from torch.nn.modules import module
+    from torch.optim import optimizer
+
     module.register_module_forward_pre_hook(_enter_module)
     module.register_module_forward_hook(_leave_module)
     backward = torch.autograd.backward
@@ -46,8 +48,8 @@ def install(torch):
             _mark(FORWARD if _modules else OUTSIDE)
 
     torch.autograd.backward = marked_backward
-    torch.optim.optimizer.register_optimizer_step_pre_hook(lambda *args: _mark(UPDATE))
-    torch.optim.optimizer.register_optimizer_step_post_hook(lambda *args: _mark(OUTSIDE))
+    optimizer.register_optimizer_step_pre_hook(lambda *args: _mark(UPDATE))
+    optimizer.register_optimizer_step_post_hook(lambda *args: _mark(OUTSIDE))
 
 
 def _enter_module(module, args):

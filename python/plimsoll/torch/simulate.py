@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+import warnings
 
 from . import phases
 
@@ -99,6 +100,8 @@ def write_trace(allocations, path):
 
 
 def install(torch):
+    from torch.optim import optimizer
+
     run = Run(torch)
     if not torch.backends.cuda.is_built():
         print("plimsoll: this PyTorch has no CUDA: install the CUDA build, which needs no GPU here", file=sys.stderr)
@@ -106,7 +109,7 @@ def install(torch):
     torch.cuda.init()
     torch.cuda.memory._record_memory_history("all", context=None, max_entries=5_000_000)
     phases.install(torch)
-    torch.optim.optimizer.register_optimizer_step_post_hook(run.after_step)
+    optimizer.register_optimizer_step_post_hook(run.after_step)
     leave_random_numbers(torch)
     assume_values(torch, run)
     keep_files(torch, run)
@@ -184,15 +187,9 @@ def assume_all_nonzero(torch, run):
         return torch.empty_strided((t.numel(), t.dim()), (1, max(1, t.numel())), dtype=torch.int64, device=t.device)
 
     run.library = torch.library.Library("aten", "IMPL")
-    run.library.impl("nonzero", nonzero, "CUDA", allow_override=True) if accepts_override(torch) else run.library.impl(
-        "nonzero", nonzero, "CUDA"
-    )
-
-
-def accepts_override(torch):
-    import inspect
-
-    return "allow_override" in inspect.signature(torch.library.Library.impl).parameters
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is replaced is the point
+        run.library.impl("nonzero", nonzero, "CUDA")
 
 
 def keep_files(torch, run):
