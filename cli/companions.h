@@ -38,6 +38,12 @@ inline std::filesystem::path python_folder() {
                         {"../share/plimsoll/python", "../..", "../../../python"});
 }
 
+// What stands in for the CUDA libraries when there is no card.
+inline std::filesystem::path simulation_library() {
+  constexpr std::string_view kName = "libplimsoll_simcuda.so";
+  return find_companion(kName, "PLIMSOLL_PRELOAD_DIR", {"../lib/plimsoll", ".", "../python"}) / kName;
+}
+
 inline std::filesystem::path preload_library() {
   constexpr std::string_view kName = "libplimsoll_preload.so";
   return find_companion(kName, "PLIMSOLL_PRELOAD_DIR", {"../lib/plimsoll", ".", "../preload"}) / kName;

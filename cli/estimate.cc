@@ -7,6 +7,7 @@
 
 #include "cli/console.h"
 #include "cli/model_options.h"
+#include "cli/script_estimate.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
@@ -205,6 +206,7 @@ void print_plot(const plan::Estimate& estimate) {
 
 struct EstimateOptions {
   ModelOptions step;
+  ScriptOptions script;
   std::vector<std::string> allow;
   std::string device = "cpu";
 };
@@ -242,11 +244,21 @@ void run(const EstimateOptions& given) {
   print_plot(report.estimate);
 }
 
+// The first word after -- was taken for the model.
+int run_script(const EstimateOptions& given) {
+  ScriptOptions script = given.script;
+  script.command.insert(script.command.begin(), given.step.model);
+  script.json = given.step.json;
+  return estimate_script(script);
+}
+
 }  // namespace
 
-void add_estimate(const Command& app, int& /*status*/) {
+void add_estimate(const Command& app, int& status) {
   const Command verb = app.add_verb("estimate", "What a step of a model will take, before it runs");
-  verb.footer("Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum");
+  verb.footer(
+      "Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum\n"
+      "         plimsoll estimate --gpu a100-40g -- python train.py --epochs 1");
   const auto options = std::make_shared<EstimateOptions>();
   ModelOptions& step = options->step;
   add_model_options(verb, step);
@@ -255,7 +267,15 @@ void add_estimate(const Command& app, int& /*status*/) {
   verb.add_option("--mode", step.mode, "train or infer").shows_default();
   verb.add_option("--allow", options->allow, "8-bit-state: with the optimizer's state in 8 bits");
   verb.add_option("--device", options->device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();
-  verb.callback([options] { run(*options); });
+  ScriptOptions& script = options->script;
+  verb.add_option("COMMAND", script.command, "After --: a PyTorch script to run on a simulated card instead");
+  verb.add_option("--gpu", script.gpu, "For a script: a card like h200, a100-40g or rtx4090, or a size").shows_default();
+  verb.add_option("--steps", script.steps, "For a script: optimizer steps; without it, until they repeat")
+      .in_range(1, 1e9);
+  verb.callback([options, &status] {
+    if (options->script.command.empty()) return run(*options);
+    status = run_script(*options);
+  });
 }
 
 }  // namespace plimsoll::cli

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Peaks that `plimsoll estimate` predicts for training scripts, beside those measured on the card.
+
+    torch_peaks.py PLIMSOLL PYTHON FOLDER [NAME ...]
+
+FOLDER has the scripts and measured.json: for each `case` the peaks `peak_allocated` and `peak_reserved`. PYTHON is one
+with PyTorch, the version that was measured if possible. Ends with 1 when a script fails or the worst error is too large.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+WORST = {"allocated": 0.03, "reserved": 0.05}
+
+
+def estimate(binary, python, script):
+    began = time.time()
+    done = subprocess.run(
+        [binary, "estimate", "--json", "--", python, script], capture_output=True, text=True, timeout=600
+    )
+    if done.returncode != 0:
+        return None, done.stderr.strip().splitlines()[-1:], time.time() - began
+    return json.loads(done.stdout), "", time.time() - began
+
+
+def main():
+    binary, python, folder = sys.argv[1:4]
+    measured = {entry["case"]: entry for entry in json.load(open(os.path.join(folder, "measured.json")))}
+    errors = {"allocated": [], "reserved": []}
+    failed = 0
+    print(f"{'script':28} {'allocated':>14} {'error':>8} {'reserved':>14} {'error':>8} {'script s':>9} {'whole s':>8}")
+    for case in sys.argv[4:] or sorted(measured):
+        result, why, seconds = estimate(binary, python, os.path.join(folder, case + ".py"))
+        if result is None:
+            failed += 1
+            print(f"{case:28} failed: {why}", flush=True)
+            continue
+        columns = []
+        for kind in errors:
+            predicted, real = result[f"peak_{kind}_bytes"], measured[case][f"peak_{kind}"]
+            errors[kind].append((predicted - real) / real)
+            columns.append(f"{predicted:>14,} {100 * errors[kind][-1]:>+7.2f}%")
+        print(f"{case:28} {' '.join(columns)} {result['seconds']:>9.1f} {seconds:>8.1f}", flush=True)
+    for kind, found in errors.items():
+        sizes = [abs(e) for e in found] or [0]
+        print(f"{kind}: median error {100 * statistics.median(sizes):.2f} %, worst {100 * max(sizes):.2f} %")
+    print(f"failed: {failed} of {failed + len(errors['allocated'])}")
+    too_large = any(max(map(abs, found), default=0) > WORST[kind] for kind, found in errors.items())
+    return 1 if failed or too_large else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Plimsoll: deep learning inside a memory budget."""
