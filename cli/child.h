@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <pty.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -15,8 +16,6 @@
 #include <thread>
 #include <vector>
 
-#include <poll.h>
-
 #include "plimsoll/base/error.h"
 
 namespace plimsoll::cli {
@@ -28,9 +27,9 @@ struct ChildOptions {
 };
 
 struct ChildResult {
-  int status = 0;               // as a shell gives it: 128 + the signal when one ended it
-  int signal = 0;               // that ended it
-  std::string errors;           // the last of its standard error
+  int status = 0;                  // as a shell gives it: 128 + the signal when one ended it
+  int signal = 0;                  // that ended it
+  std::string errors;              // the last of its standard error
   int64_t max_resident_bytes = 0;  // of the largest process among it and its children
 };
 

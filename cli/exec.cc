@@ -72,7 +72,8 @@ std::string with_async_backend(const char* variable) {
   const char* const set = std::getenv(variable);
   const std::string_view others = set != nullptr ? set : "";
   if (others.find("backend:") != std::string_view::npos) {
-    throw ArgumentError(fmt::format("--pool needs PyTorch's cudaMallocAsync backend, but {} is set to {}", variable, others));
+    throw ArgumentError(
+        fmt::format("--pool needs PyTorch's cudaMallocAsync backend, but {} is set to {}", variable, others));
   }
   return others.empty() ? "backend:cudaMallocAsync" : fmt::format("backend:cudaMallocAsync,{}", others);
 }

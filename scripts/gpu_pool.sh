@@ -36,7 +36,7 @@ hook=(PYTHONPATH="$PWD/python/plimsoll/exec_site" PLIMSOLL_EXEC_DIR="$out/exec" 
 mkdir -p "$out/exec"
 
 used=$(nvidia-smi --query-gpu=pci.bus_id,memory.used --format=csv,noheader,nounits |
-  awk -F', ' '{printf "%s%s=%d", NR > 1 ? "," : "", $1, $2 * 1048576}')
+  awk -F', ' '{printf("%s%s=%d", (NR > 1 ? "," : ""), $1, $2 * 1048576)}')
 
 say "the card"
 nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used --format=csv

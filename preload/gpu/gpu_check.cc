@@ -149,7 +149,9 @@ void measure_pool(const cuda::Driver& driver, int device, Results& results) {
   }
 }
 
-uint32_t word_of(int64_t id) { return static_cast<uint32_t>(static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15u >> 32) | 1; }
+uint32_t word_of(int64_t id) {
+  return static_cast<uint32_t>(static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15u >> 32) | 1;
+}
 
 // A trace in memory that is really mapped. With `touch`, the ends of every block are written when it is allocated and
 // compared before it is freed, on the card: two blocks that share memory are found.
@@ -186,7 +188,8 @@ class RealReplay {
     }
     const double us = us_since(start);
     const PoolStats stats = pool.stats();
-    results.add(name + ": reserved / live", static_cast<double>(stats.reserved_peak_bytes) / static_cast<double>(live_peak), "x");
+    results.add(name + ": reserved / live",
+                static_cast<double>(stats.reserved_peak_bytes) / static_cast<double>(live_peak), "x");
     if (touch_) {
       results.add(name + ": words overwritten by another block", static_cast<double>(wrong), "");
     } else {
