@@ -216,9 +216,10 @@ TEST(CliExec, ExplainsAKillByTheKernel) {
   if (!parent) GTEST_SKIP() << "no memory cgroups";
   const MemoryGroup group(*parent, 256 << 20);
   if (!group.works() || kSanitized) GTEST_SKIP() << "no cgroup of one's own, or a sanitizer's memory in it";
-  const std::string enter = fmt::format("echo $$ > {}/cgroup.procs && ", group.path().string());
-  const std::string run = fmt::format("exec {} exec -- python3 -c 'print(len(bytearray(1 << 30)))'", PLIMSOLL_BINARY);
-  const Outcome outcome = shell(enter + run);
+  const TempFolder folder;
+  folder.write("run.sh", fmt::format("echo $$ > {}/cgroup.procs && exec {} exec -- python3 -c 'bytearray(1 << 30)'\n",
+                                     group.path().string(), PLIMSOLL_BINARY));
+  const Outcome outcome = shell("sh " + folder.path() + "/run.sh");
   if (contains(outcome.output, "cgroup.procs")) GTEST_SKIP() << outcome.output;
   EXPECT_EQ(outcome.status, 137) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "memory cgroup reached its limit")) << outcome.output;
