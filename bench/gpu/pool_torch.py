@@ -3,12 +3,13 @@
 the bit, the time of a step and the peaks. Run it plain, under the preload library, and under the hook of
 `plimsoll exec`, and compare.
 
-  pool_torch.py resnet50|varying|gpt|checks [--steps N] [--batch N] [--cap BYTES] [--oom-at STEP] [--label TEXT]
+  pool_torch.py resnet50|varying|gpt|checks [--steps N] [--batch N] [--cap BYTES] [--oom-at STEP] [--fail] [--label TEXT]
 """
 import argparse
 import json
 import random
 import struct
+import subprocess
 import time
 
 import torch
@@ -113,6 +114,8 @@ def run_steps(args):
         try:
             losses.append(step(index))
         except torch.cuda.OutOfMemoryError as error:
+            if args.fail:
+                raise
             died = {"step": index, "message": str(error)[:300]}
             break
     torch.cuda.synchronize()
@@ -181,6 +184,15 @@ def run_checks(args):
     return {"checks": checks}
 
 
+def card_used():
+    """Bytes in use on the card by everyone, as nvidia-smi tells; the budget is about these."""
+    line = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    try:
+        return int(subprocess.run(line, capture_output=True, text=True).stdout.split()[0]) << 20
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("workload", choices=["resnet50", "varying", "gpt", "checks"])
@@ -188,6 +200,7 @@ def main():
     parser.add_argument("--batch", type=int, default=0)
     parser.add_argument("--cap", type=int, default=0, help="bytes for PyTorch's allocator, by its own fraction")
     parser.add_argument("--oom-at", type=int, default=-1)
+    parser.add_argument("--fail", action="store_true", help="let the out-of-memory error end the program")
     parser.add_argument("--label", default="")
     args = parser.parse_args()
     torch.manual_seed(1)
@@ -201,6 +214,7 @@ def main():
     result |= run_checks(args) if args.workload == "checks" else run_steps(args)
     result["peak_allocated"] = torch.cuda.max_memory_allocated()
     result["peak_reserved"] = torch.cuda.max_memory_reserved()
+    result["card_used"] = card_used()
     print("RESULT " + json.dumps(result), flush=True)
 
 

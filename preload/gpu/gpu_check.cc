@@ -1,7 +1,10 @@
 // What a card does with our memory: versions, the cost of the driver's virtual memory calls, the pool's cached
 // allocate and free, and recorded traces replayed in memory that is really mapped. Prints a table, or JSON.
 //
-//   gpu_check [--json FILE] [--device N] [--touch] [TRACE.csv.gz ...]
+//   gpu_check [--json FILE] [--device N] [--touch] [--runtime libcudart.so] [TRACE.csv.gz ...]
+//
+// --runtime measures cudaMallocAsync and cudaFreeAsync of that library, or of the preload library before it, instead.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +30,7 @@ struct Options {
   int device = 0;
   bool touch = false;
   std::string json;
+  std::string runtime;
   std::string driver = "libcuda.so.1";
   std::vector<std::string> traces;
 };
@@ -45,6 +49,8 @@ Options parse(int argc, char** argv) {
       options.device = std::stoi(value());
     } else if (argument == "--driver") {
       options.driver = value();
+    } else if (argument == "--runtime") {
+      options.runtime = value();
     } else if (argument == "--touch") {
       options.touch = true;
     } else {
@@ -225,11 +231,36 @@ class RealReplay {
   bool touch_;
 };
 
+template <typename Function>
+Function* symbol(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+void measure_runtime(const std::string& library, Results& results) {
+  constexpr int kRounds = 200'000;
+  if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw UnsupportedError(dlerror());
+  auto* const allocate = symbol<int(void**, size_t, cuda::StreamHandle)>("cudaMallocAsync");
+  auto* const free = symbol<int(void*, cuda::StreamHandle)>("cudaFreeAsync");
+  for (const int64_t bytes : {int64_t{512}, 3 * kMiB, 100 * kMiB}) {
+    void* pointer = nullptr;
+    const auto pair = [&] {
+      if (allocate(&pointer, static_cast<size_t>(bytes), nullptr) != 0) throw SystemError("cudaMallocAsync failed");
+      free(pointer, nullptr);
+    };
+    pair();
+    const double us = us_of([&] {
+      for (int i = 0; i < kRounds; ++i) pair();
+    });
+    results.add(fmt::format("cudaMallocAsync and cudaFreeAsync of {}", format_bytes(bytes)), 1000 * us / kRounds, "ns");
+  }
+}
+
 void run(const Options& options) {
   const cuda::Driver driver = cuda::Driver::load(options.driver);
   fmt::print("driver {}, device {}: {}\n", driver.version(), options.device, driver.device_name(options.device));
   const cuda::CurrentDevice current(driver, options.device);
   Results results;
+  if (!options.runtime.empty()) return measure_runtime(options.runtime, results);
   measure_calls(driver, results);
   measure_pages(driver, options.device, results);
   measure_pool(driver, options.device, results);
