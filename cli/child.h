@@ -88,6 +88,7 @@ struct Tee {
 };
 
 [[noreturn]] inline void become(const ChildOptions& options, const Tee& tee) {
+  std::signal(SIGXFSZ, SIG_DFL);  // which this program ignores, and the command would inherit
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   dup2(tee.theirs, STDERR_FILENO);
   if (options.stdout_to_stderr) dup2(tee.theirs, STDOUT_FILENO);

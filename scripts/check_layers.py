@@ -14,7 +14,7 @@ ROOMS = {  # room: the rooms that it may include, besides itself
     "kernels": ["base", "trace", "memory", "program", "device"],
     "plan": ["base", "trace", "memory", "program", "pack", "device", "kernels"],
     "run": ["base", "trace", "memory", "program", "pack", "device", "kernels", "plan"],
-    "train": ["base", "trace", "memory", "program", "pack", "device", "kernels", "plan", "run"],
+    "train": ["base", "trace", "memory", "program", "pack", "device", "kernels", "plan", "run", "models"],
     "models": ["base", "program"],
     "explain": ["base", "trace", "memory", "pack", "plan"],
     "report": ["base", "trace", "memory", "program", "pack", "device", "kernels", "plan", "run", "train",
