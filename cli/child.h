@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <pty.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -15,8 +16,6 @@
 #include <thread>
 #include <vector>
 
-#include <poll.h>
-
 #include "plimsoll/base/error.h"
 
 namespace plimsoll::cli {
@@ -28,9 +27,9 @@ struct ChildOptions {
 };
 
 struct ChildResult {
-  int status = 0;               // as a shell gives it: 128 + the signal when one ended it
-  int signal = 0;               // that ended it
-  std::string errors;           // the last of its standard error
+  int status = 0;                  // as a shell gives it: 128 + the signal when one ended it
+  int signal = 0;                  // that ended it
+  std::string errors;              // the last of its standard error
   int64_t max_resident_bytes = 0;  // of the largest process among it and its children
 };
 
@@ -89,6 +88,7 @@ struct Tee {
 };
 
 [[noreturn]] inline void become(const ChildOptions& options, const Tee& tee) {
+  std::signal(SIGXFSZ, SIG_DFL);  // which this program ignores, and the command would inherit
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   dup2(tee.theirs, STDERR_FILENO);
   if (options.stdout_to_stderr) dup2(tee.theirs, STDOUT_FILENO);

@@ -9,6 +9,7 @@
 
 #include "cli/child.h"
 #include "cli/companions.h"
+#include "cli/console.h"
 #include "cli/exec_report.h"
 #include "cli/host_kill.h"
 #include "cli/verbs.h"
@@ -72,7 +73,8 @@ std::string with_async_backend(const char* variable) {
   const char* const set = std::getenv(variable);
   const std::string_view others = set != nullptr ? set : "";
   if (others.find("backend:") != std::string_view::npos) {
-    throw ArgumentError(fmt::format("--pool needs PyTorch's cudaMallocAsync backend, but {} is set to {}", variable, others));
+    throw ArgumentError(
+        fmt::format("--pool needs PyTorch's cudaMallocAsync backend, but {} is set to {}", variable, others));
   }
   return others.empty() ? "backend:cudaMallocAsync" : fmt::format("backend:cudaMallocAsync,{}", others);
 }
@@ -121,7 +123,7 @@ void run_hook(const std::string& command, const ExecFindings& findings, const Ru
   setenv("PLIMSOLL_EXEC_DIR", folder.path().c_str(), 1);
   const bool has_snapshot = !findings.explained.empty() && !findings.explained[0].file.empty();
   setenv("PLIMSOLL_OOM_SNAPSHOT", has_snapshot ? findings.explained[0].file.c_str() : "", 1);
-  if (std::system(command.c_str()) != 0) fmt::print(stderr, "plimsoll: --on-oom '{}' failed\n", command);
+  if (std::system(command.c_str()) != 0) tell("plimsoll: --on-oom '{}' failed\n", command);
 }
 
 int run(const Options& options) {
@@ -136,9 +138,9 @@ int run(const Options& options) {
   write_outputs(options, findings);
   if (findings.out_of_memory()) folder.keep();
   if (options.json) {
-    fmt::print("{}\n", findings_json(findings, child).dump(2));
+    print_json(findings_json(findings, child));
   } else {
-    fmt::print(stderr, "{}", findings_text(findings, child.status == 0, isatty(STDERR_FILENO) != 0));
+    tell(findings_text(findings, child.status == 0, isatty(STDERR_FILENO) != 0));
   }
   if (findings.out_of_memory() && !options.on_oom.empty()) run_hook(options.on_oom, findings, folder);
   return child.status;

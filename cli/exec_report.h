@@ -22,7 +22,7 @@ namespace plimsoll::cli {
 
 // One out-of-memory event of one process, or of the log.
 struct ExecFinding {
-  std::string who;   // "rank 3", "process 4711", "standard error"
+  std::string who;   // "rank 3", "process 4711", "the command"
   std::string file;  // the snapshot; empty for the log
   explain::Input input;
   explain::Explanation explanation;
@@ -80,7 +80,7 @@ inline void add_snapshots(const std::string& folder, ExecFindings& findings) {
 inline void add_log(const std::string& errors, ExecFindings& findings) {
   if (!findings.explained.empty() || errors.empty()) return;
   const auto source = explain::open_memory(errors, "standard error");
-  ExecFinding finding{.who = "standard error", .file = "", .input = explain::read_input(*source), .explanation = {}};
+  ExecFinding finding{.who = "the command", .file = "", .input = explain::read_input(*source), .explanation = {}};
   if (finding.input.kind != explain::InputKind::log || finding.input.log.failures.empty()) return;
   finding.explanation = explain::explain(finding.input, "standard error");
   if (ran_out(finding.explanation)) findings.explained.push_back(std::move(finding));

@@ -94,7 +94,8 @@ inline std::string text_of(const HostKill& kill) {
   }
   text += fmt::format("  the largest process of the run held {} of RAM\n", format_bytes(kill.largest_process_bytes));
   text +=
-      "  what helps: fewer DataLoader workers (each holds its own batches), a smaller prefetch_factor, pin_memory=False,\n"
+      "  what helps: fewer DataLoader workers (each holds its own batches), a smaller prefetch_factor, "
+      "pin_memory=False,\n"
       "  datasets read in place (np.load(mmap_mode='r')) instead of lists of Python objects, or a larger limit\n";
   return text;
 }

@@ -133,11 +133,20 @@ RuntimeError cudaMemPoolGetAttribute(MemPoolHandle handle, int attribute, void* 
   if (pool == nullptr || value == nullptr) return Runtime::pool_get_attribute()(handle, attribute, value);
   auto* const bytes = static_cast<uint64_t*>(value);
   switch (attribute) {
-    case plimsoll::preload::kReservedCurrent: *bytes = static_cast<uint64_t>(pool->stats().reserved_bytes); break;
-    case plimsoll::preload::kReservedHigh: *bytes = static_cast<uint64_t>(pool->reserved_peak_bytes()); break;
-    case plimsoll::preload::kUsedCurrent: *bytes = static_cast<uint64_t>(pool->stats().live_bytes); break;
-    case plimsoll::preload::kUsedHigh: *bytes = static_cast<uint64_t>(pool->used_peak_bytes()); break;
-    default: return Runtime::pool_get_attribute()(handle, attribute, value);
+    case plimsoll::preload::kReservedCurrent:
+      *bytes = static_cast<uint64_t>(pool->stats().reserved_bytes);
+      break;
+    case plimsoll::preload::kReservedHigh:
+      *bytes = static_cast<uint64_t>(pool->reserved_peak_bytes());
+      break;
+    case plimsoll::preload::kUsedCurrent:
+      *bytes = static_cast<uint64_t>(pool->stats().live_bytes);
+      break;
+    case plimsoll::preload::kUsedHigh:
+      *bytes = static_cast<uint64_t>(pool->used_peak_bytes());
+      break;
+    default:
+      return Runtime::pool_get_attribute()(handle, attribute, value);
   }
   return kRuntimeSuccess;
 }
@@ -146,9 +155,14 @@ RuntimeError cudaMemPoolSetAttribute(MemPoolHandle handle, int attribute, void* 
   DevicePool* const pool = ProcessState::get().pool_of(handle);
   if (pool == nullptr || value == nullptr) return Runtime::pool_set_attribute()(handle, attribute, value);
   switch (attribute) {
-    case plimsoll::preload::kReservedHigh: pool->reset_reserved_peak(); break;
-    case plimsoll::preload::kUsedHigh: pool->reset_used_peak(); break;
-    default: return Runtime::pool_set_attribute()(handle, attribute, value);
+    case plimsoll::preload::kReservedHigh:
+      pool->reset_reserved_peak();
+      break;
+    case plimsoll::preload::kUsedHigh:
+      pool->reset_used_peak();
+      break;
+    default:
+      return Runtime::pool_set_attribute()(handle, attribute, value);
   }
   return kRuntimeSuccess;
 }

@@ -37,16 +37,16 @@ RuntimeError unavailable(Parameters...) {
 
 }  // namespace
 
-#define PLIMSOLL_CUDA_RUNTIME_FIND(member, name, parameters)                          \
-  RuntimeError(*Runtime::member()) parameters {                                       \
-    using Function = RuntimeError(*) parameters;                                      \
-    static std::atomic<Function> found = nullptr;                                     \
-    Function function = found.load(std::memory_order_relaxed);                        \
-    if (function != nullptr) return function;                                         \
-    function = reinterpret_cast<Function>(find_next(name));                           \
-    if (function == nullptr) return unavailable;                                       \
-    found.store(function, std::memory_order_relaxed);                                 \
-    return function;                                                                  \
+#define PLIMSOLL_CUDA_RUNTIME_FIND(member, name, parameters)   \
+  RuntimeError(*Runtime::member()) parameters {                \
+    using Function = RuntimeError(*) parameters;               \
+    static std::atomic<Function> found = nullptr;              \
+    Function function = found.load(std::memory_order_relaxed); \
+    if (function != nullptr) return function;                  \
+    function = reinterpret_cast<Function>(find_next(name));    \
+    if (function == nullptr) return unavailable;               \
+    found.store(function, std::memory_order_relaxed);          \
+    return function;                                           \
   }
 PLIMSOLL_CUDA_RUNTIME_CALLS(PLIMSOLL_CUDA_RUNTIME_FIND)
 #undef PLIMSOLL_CUDA_RUNTIME_FIND

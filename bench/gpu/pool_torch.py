@@ -3,12 +3,13 @@
 the bit, the time of a step and the peaks. Run it plain, under the preload library, and under the hook of
 `plimsoll exec`, and compare.
 
-  pool_torch.py resnet50|varying|gpt|checks [--steps N] [--batch N] [--cap BYTES] [--oom-at STEP] [--label TEXT]
+  pool_torch.py resnet50|varying|gpt|checks [--steps N] [--batch N] [--cap BYTES] [--oom-at STEP] [--fail] [--label TEXT]
 """
 import argparse
 import json
 import random
 import struct
+import subprocess
 import time
 
 import torch
@@ -66,7 +67,7 @@ def gpt_steps(args):
     model = Gpt().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     draw = random.Random(7)
-    lengths = [draw.randrange(64, 1025) if args.workload == "varying" else 1024 for _ in range(args.steps + 64)]
+    lengths = [draw.randrange(64, 1025) if args.workload == "varying" else 1024 for _ in range(4096)]
     batches = [draw.randrange(4, 17) if args.workload == "varying" else args.batch or 8 for _ in lengths]
 
     def step(index):
@@ -113,13 +114,15 @@ def run_steps(args):
         try:
             losses.append(step(index))
         except torch.cuda.OutOfMemoryError as error:
+            if args.fail:
+                raise
             died = {"step": index, "message": str(error)[:300]}
             break
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     timed = max(1, len(losses) - warm)
     return {"steps": len(losses), "step_ms": 1000 * seconds / timed, "oom_caught": caught, "died": died,
-            "losses": [struct.pack(">f", float(loss)).hex() for loss in losses]}
+            "losses": [struct.pack(">f", loss.item()).hex() for loss in losses]}
 
 
 class Numbers(torch.utils.data.Dataset):
@@ -177,8 +180,17 @@ def run_checks(args):
     checks["after_graph"] = float(w.sum())
     torch.backends.cudnn.benchmark = True
     conv = nn.Conv2d(64, 64, 3, padding=1).cuda()
-    checks["cudnn_benchmark"] = float(conv(torch.ones(8, 64, 64, 64, device="cuda")).abs().sum()) > 0
+    checks["cudnn_benchmark"] = conv(torch.ones(8, 64, 64, 64, device="cuda")).abs().sum().item() > 0
     return {"checks": checks}
+
+
+def card_used():
+    """Bytes in use on the card by everyone, as nvidia-smi tells; the budget is about these."""
+    line = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    try:
+        return int(subprocess.run(line, capture_output=True, text=True).stdout.split()[0]) << 20
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def main():
@@ -188,6 +200,7 @@ def main():
     parser.add_argument("--batch", type=int, default=0)
     parser.add_argument("--cap", type=int, default=0, help="bytes for PyTorch's allocator, by its own fraction")
     parser.add_argument("--oom-at", type=int, default=-1)
+    parser.add_argument("--fail", action="store_true", help="let the out-of-memory error end the program")
     parser.add_argument("--label", default="")
     args = parser.parse_args()
     torch.manual_seed(1)
@@ -201,6 +214,7 @@ def main():
     result |= run_checks(args) if args.workload == "checks" else run_steps(args)
     result["peak_allocated"] = torch.cuda.max_memory_allocated()
     result["peak_reserved"] = torch.cuda.max_memory_reserved()
+    result["card_used"] = card_used()
     print("RESULT " + json.dumps(result), flush=True)
 
 

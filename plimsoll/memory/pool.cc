@@ -43,7 +43,7 @@ Pool::~Pool() {
   assert(live_blocks_ == 0 && "a block outlived its pool");
   cool();
   try {
-    order_.synchronize();  // work on freed blocks may still be queued, and their pages go now
+    order_.synchronize();   // work on freed blocks may still be queued, and their pages go now
   } catch (const Error&) {  // a device that failed runs nothing any more
   }
 }

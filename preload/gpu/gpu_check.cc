@@ -1,7 +1,10 @@
 // What a card does with our memory: versions, the cost of the driver's virtual memory calls, the pool's cached
 // allocate and free, and recorded traces replayed in memory that is really mapped. Prints a table, or JSON.
 //
-//   gpu_check [--json FILE] [--device N] [--touch] [TRACE.csv.gz ...]
+//   gpu_check [--json FILE] [--device N] [--touch] [--runtime libcudart.so] [TRACE.csv.gz ...]
+//
+// --runtime measures cudaMallocAsync and cudaFreeAsync of that library, or of the preload library before it, instead.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +30,7 @@ struct Options {
   int device = 0;
   bool touch = false;
   std::string json;
+  std::string runtime;
   std::string driver = "libcuda.so.1";
   std::vector<std::string> traces;
 };
@@ -45,6 +49,8 @@ Options parse(int argc, char** argv) {
       options.device = std::stoi(value());
     } else if (argument == "--driver") {
       options.driver = value();
+    } else if (argument == "--runtime") {
+      options.runtime = value();
     } else if (argument == "--touch") {
       options.touch = true;
     } else {
@@ -149,7 +155,9 @@ void measure_pool(const cuda::Driver& driver, int device, Results& results) {
   }
 }
 
-uint32_t word_of(int64_t id) { return static_cast<uint32_t>(static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15u >> 32) | 1; }
+uint32_t word_of(int64_t id) {
+  return static_cast<uint32_t>(static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15u >> 32) | 1;
+}
 
 // A trace in memory that is really mapped. With `touch`, the ends of every block are written when it is allocated and
 // compared before it is freed, on the card: two blocks that share memory are found.
@@ -186,7 +194,8 @@ class RealReplay {
     }
     const double us = us_since(start);
     const PoolStats stats = pool.stats();
-    results.add(name + ": reserved / live", static_cast<double>(stats.reserved_peak_bytes) / static_cast<double>(live_peak), "x");
+    results.add(name + ": reserved / live",
+                static_cast<double>(stats.reserved_peak_bytes) / static_cast<double>(live_peak), "x");
     if (touch_) {
       results.add(name + ": words overwritten by another block", static_cast<double>(wrong), "");
     } else {
@@ -222,11 +231,36 @@ class RealReplay {
   bool touch_;
 };
 
+template <typename Function>
+Function* symbol(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+void measure_runtime(const std::string& library, Results& results) {
+  constexpr int kRounds = 200'000;
+  if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw UnsupportedError(dlerror());
+  auto* const allocate = symbol<int(void**, size_t, cuda::StreamHandle)>("cudaMallocAsync");
+  auto* const free = symbol<int(void*, cuda::StreamHandle)>("cudaFreeAsync");
+  for (const int64_t bytes : {int64_t{512}, 3 * kMiB, 100 * kMiB}) {
+    void* pointer = nullptr;
+    const auto pair = [&] {
+      if (allocate(&pointer, static_cast<size_t>(bytes), nullptr) != 0) throw SystemError("cudaMallocAsync failed");
+      free(pointer, nullptr);
+    };
+    pair();
+    const double us = us_of([&] {
+      for (int i = 0; i < kRounds; ++i) pair();
+    });
+    results.add(fmt::format("cudaMallocAsync and cudaFreeAsync of {}", format_bytes(bytes)), 1000 * us / kRounds, "ns");
+  }
+}
+
 void run(const Options& options) {
   const cuda::Driver driver = cuda::Driver::load(options.driver);
   fmt::print("driver {}, device {}: {}\n", driver.version(), options.device, driver.device_name(options.device));
   const cuda::CurrentDevice current(driver, options.device);
   Results results;
+  if (!options.runtime.empty()) return measure_runtime(options.runtime, results);
   measure_calls(driver, results);
   measure_pages(driver, options.device, results);
   measure_pool(driver, options.device, results);

@@ -10,9 +10,10 @@ void* open_library(const std::string& library) {
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle != nullptr) return handle;
   const char* const why = dlerror();
-  throw DriverMissing(fmt::format("no NVIDIA driver: {} not found ({}); install the driver, or run on a machine that "
-                                  "has one",
-                                  library, why != nullptr ? why : "no reason given"));
+  throw DriverMissing(
+      fmt::format("no NVIDIA driver: {} not found ({}); install the driver, or run on a machine that "
+                  "has one",
+                  library, why != nullptr ? why : "no reason given"));
 }
 
 void* find(void* library, const char* name, const std::string& path) {
@@ -33,8 +34,8 @@ Driver Driver::load(const std::string& library) {
 #undef PLIMSOLL_CUDA_FIND
   const Result result = driver.init(0);
   if (result != kSuccess) {
-    throw DriverMissing(fmt::format("the NVIDIA driver in {} does not start: cuInit says {}", library,
-                                    driver.describe(result)));
+    throw DriverMissing(
+        fmt::format("the NVIDIA driver in {} does not start: cuInit says {}", library, driver.describe(result)));
   }
   return driver;
 }

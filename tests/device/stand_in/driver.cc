@@ -1,5 +1,3 @@
-#include "tests/device/stand_in/stand_in.h"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "plimsoll/device/cuda/driver_api.h"
+#include "tests/device/stand_in/stand_in.h"
 
 using namespace plimsoll::cuda;
 
@@ -326,8 +325,7 @@ Result cuMemAddressReserve(DevicePointer* range, size_t bytes, size_t alignment,
   const Guard guard(w.mutex);
   if (fails(w)) return kErrorOutOfMemory;
   if (bytes == 0 || bytes % w.settings.granularity != 0) return kInvalidValue;
-  void* const raw =
-      mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const raw = mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return kErrorOutOfMemory;
   const auto start = reinterpret_cast<DevicePointer>(raw);
   *range = (start + alignment - 1) / alignment * alignment;
@@ -349,8 +347,7 @@ Result cuMemAddressFree(DevicePointer range, size_t bytes) {
   return kSuccess;
 }
 
-Result cuMemCreate(AllocationHandle* handle, size_t bytes, const AllocationProperties* properties,
-                   unsigned long long) {
+Result cuMemCreate(AllocationHandle* handle, size_t bytes, const AllocationProperties* properties, unsigned long long) {
   World& w = world();
   const Guard guard(w.mutex);
   if (prohibited(w)) return kCaptureUnsupported;
@@ -394,8 +391,8 @@ Result cuMemMap(DevicePointer at, size_t bytes, size_t offset, AllocationHandle 
   const auto next = w.mappings.lower_bound(at);
   if (next != w.mappings.end() && next->first < at + bytes) return kInvalidValue;
   if (next != w.mappings.begin() && std::prev(next)->first + std::prev(next)->second.bytes > at) return kInvalidValue;
-  void* const mapped = mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, w.memory,
-                            handle->second.offset);
+  void* const mapped =
+      mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, w.memory, handle->second.offset);
   if (mapped == MAP_FAILED) return kErrorOutOfMemory;
   ++handle->second.mappings;
   w.mappings[at] = {bytes, id, false};
