@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/program/text.h"
 #include "tests/plan/small_steps.h"
