@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/explain.h"
 

@@ -1,6 +1,7 @@
 // Recorded training runs: almost nothing is held beyond what is alive, and a step that repeats maps nothing anew.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 

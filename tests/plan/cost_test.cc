@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/plan/largest_batch.h"

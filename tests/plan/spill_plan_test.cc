@@ -1,6 +1,8 @@
 // Plans that spill results to a file: what they make possible, that they change no bit, and what the oracle sees.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/plan/oracle.h"

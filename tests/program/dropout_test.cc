@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/evaluate.h"

@@ -1,6 +1,7 @@
 // What holds of all passes, on random programs and on the whole zoo.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "pass_check.h"

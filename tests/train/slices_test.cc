@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/text.h"
 #include "tests/train/outcome.h"
