@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "tests/cli/machine.h"
 #include "tests/cli/run.h"
 
 namespace {
@@ -87,7 +87,7 @@ TEST(CliRun, ComparesPrecisionsInBytesTimeAndResults) {
   EXPECT_EQ(json["compared"]["precision"], "f32");
   EXPECT_EQ(json["compared"]["arena_bytes"], json["compared"]["predicted_peak_bytes"]);
   // Machines that do not multiply bytes widen up to 1 MiB of weights at a time.
-  const int64_t widened = plimsoll::kernels::dnnl_multiplies_bytes() ? 0 : 1 << 20;
+  const int64_t widened = machine_multiplies_bytes() ? 0 : 1 << 20;
   EXPECT_LT(json["arena_bytes"], json["compared"]["arena_bytes"].get<int64_t>() / 3 + widened);
   const Json& output = json["outputs"][0];
   EXPECT_GT(output["relative_error"], 0);

@@ -151,7 +151,7 @@ double sum_tolerance(int64_t terms) {
 double sum_tolerance(const Program& program) {
   int64_t terms = 1;
   for (const program::Op& op : program.ops) {
-    const int64_t results = op.outputs[0] ? program[op.outputs[0]].type.spec().elements() : 0;
+    const int64_t results = op.outputs[0] ? program[op.outputs[0]].type.shape.shape().elements() : 0;
     if (results > 0) terms += program::flops(program, op).constant() / results;
   }
   return sum_tolerance(terms);

@@ -44,10 +44,11 @@ TEST(IsaLimit, HoldsForOurVectorsOurTilesAndOneDnn) {
   }
   dnnl_engine();
   const auto bits = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto at_most = [&](dnnl::cpu_isa isa) { return (bits & ~static_cast<unsigned>(isa)) == 0; };
-  if (limit == Isa::sse4) EXPECT_TRUE(at_most(dnnl::cpu_isa::sse41)) << bits;
-  if (limit == Isa::avx2) EXPECT_TRUE(at_most(dnnl::cpu_isa::avx2)) << bits;
-  if (limit == Isa::avx512) EXPECT_TRUE(at_most(dnnl::cpu_isa::avx512_core_bf16)) << bits;
+  const unsigned allowed = limit == Isa::sse4     ? static_cast<unsigned>(dnnl::cpu_isa::sse41)
+                           : limit == Isa::avx2   ? static_cast<unsigned>(dnnl::cpu_isa::avx2)
+                           : limit == Isa::avx512 ? static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16)
+                                                  : ~0U;
+  EXPECT_EQ(bits & ~allowed, 0U);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "plimsoll/kernels/cpu/support/small_image_weights.h"
 #include "plimsoll/kernels/cpu/support/unfolded_conv.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
+#include "plimsoll/kernels/cpu/support/winograd_conv.h"
 #include "plimsoll/kernels/cpu/tiles/tiles.h"
 #include "plimsoll/kernels/cut.h"
 
@@ -95,6 +96,23 @@ std::optional<Kernel> by_winograd(const Conv& c, const Use& use, bool can_part, 
   }
 }
 
+// Where oneDNN has no such kernels, ours: `make` gives one for a limit of scratch, if it can. When scratch counts more
+// than speed it has to take less than the direct algorithm.
+template <class Make, class MakeDirect>
+Kernel by_own_winograd(const Conv& c, const Use& use, const Make& make, const MakeDirect& make_direct) {
+  const auto direct = [&] { return make_direct(algorithm::convolution_direct, c.x[0]); };
+  const bool plain = !use.in(0).blocked && !use.in(1).blocked && !use.out().blocked;
+  if (dnnl_prefers_blocks() || !plain || !suits_winograd(c)) return direct();
+  if (use.least_scratch) {
+    const Kernel other = direct();
+    return make(other.scratch_bytes).value_or(other);
+  }
+  const int64_t bytes = use.in(0).bytes() + use.in(1).bytes() + use.out().bytes();
+  if (const auto kernel = make(std::max(kUsualScratch * bytes, use.spare_bytes))) return *kernel;
+  const auto kernel = make(kMostScratch * bytes);
+  return kernel ? *kernel : direct();
+}
+
 // The first `batch` samples.
 Tensor part_of(Tensor tensor, int64_t batch) {
   std::vector<int64_t> dims(tensor.shape.dims().begin(), tensor.shape.dims().end());
@@ -119,7 +137,8 @@ Kernel conv_backward_data(const Use& use) {
     return std::move(kernel).finish();
   };
   if (const auto kernel = by_winograd(whole, use, true, make)) return *kernel;
-  return make(algorithm::convolution_direct, whole.x[0]);
+  const auto make_own = [&](int64_t limit) { return winograd_backward_data(whole, use, limit); };
+  return by_own_winograd(whole, use, make_own, make);
 }
 
 ConvBackwardWeightsDesc backward_weights_desc(const Conv& c, algorithm how) {
@@ -143,7 +162,8 @@ Kernel conv_backward_weights(const Use& use) {
     return std::move(kernel).finish();
   };
   if (const auto kernel = by_winograd(c, use, false, make)) return *kernel;
-  return make(algorithm::convolution_direct, c.x[0]);
+  const auto make_own = [&](int64_t limit) { return winograd_backward_weights(c, use, limit); };
+  return by_own_winograd(c, use, make_own, make);
 }
 
 // ---- what goes with channels ----
@@ -272,7 +292,8 @@ Kernel conv_forward(const Use& use, const Epilogue& epilogue) {
     return std::move(kernel).finish();
   };
   if (const auto kernel = by_winograd(whole, use, true, make)) return *kernel;
-  return make(algorithm::convolution_direct, whole.x[0]);
+  const auto make_own = [&](int64_t limit) { return winograd_forward(whole, use, epilogue, limit); };
+  return by_own_winograd(whole, use, make_own, make);
 }
 
 void register_conv_cpu(KernelTable& table) {

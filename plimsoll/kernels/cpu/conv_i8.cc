@@ -244,7 +244,7 @@ Kernel conv_i8(const Use& use) {
 }  // namespace
 
 void register_conv_i8_cpu(KernelTable& table) {
-  const Blocking of_images{.rule = Blocking::Rule::each, .inputs = {0}, .outputs = {0}, .gains = dnnl_prefers_blocks()};
+  const Blocking of_images{.rule = Blocking::Rule::each, .inputs = {0}, .outputs = {0}, .gains = true};
   table.add("conv_i8", {conv_i8, contiguous_only, of_images});
 }
 

@@ -204,11 +204,8 @@ bool native_like_product(const Use& use) {
 }  // namespace
 
 void register_epilogue_cpu(KernelTable& table) {
-  const Blocking of_images{.rule = Blocking::Rule::each,
-                           .inputs = {0},
-                           .outputs = {0},
-                           .like_result = {2, 3},
-                           .gains = dnnl_prefers_blocks()};
+  const Blocking of_images{
+      .rule = Blocking::Rule::each, .inputs = {0}, .outputs = {0}, .like_result = {2, 3}, .gains = true};
   const auto add = [&](const char* op, Forward forward, Accepts accepts, const Blocking& blocking) {
     const auto prepare = [forward](const Use& use) { return with_epilogue(use, forward); };
     table.add(op, {prepare, accepts, blocking, cut_like_product, native_like_product});

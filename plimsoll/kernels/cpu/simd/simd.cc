@@ -11,6 +11,7 @@ const Functions& functions() {
     add_exponentials(vector_isa(), all);
     add_pools(vector_isa(), all);
     add_products(vector_isa(), all);
+    add_winograd(vector_isa(), all);
     return all;
   }();
   return made;

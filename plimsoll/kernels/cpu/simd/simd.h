@@ -133,11 +133,24 @@ struct ChannelLoops {
                    const float* level, const float* slope, int64_t rows, int64_t width);
 };
 
+// Winograd's algorithm for 3x3 convolutions: results in tiles of 4x4, each of a patch of 6x6, by 36 products where the
+// direct one takes 144. Each transforms `count` squares side by side, a multiple of kLanes: element i of them is at
+// i * line.
+struct WinogradTransforms {
+  using Transform = void (*)(const float* from, int64_t from_line, float* to, int64_t to_line, int64_t count);
+  Transform patch;             // 6x6 of x to 36 factors
+  Transform result;            // 36 sums to 4x4 of y
+  Transform slope;             // 4x4 of dy to 36 factors
+  Transform weights;           // 3x3 to 36 factors
+  Transform weights_gradient;  // 36 sums to 3x3
+};
+
 struct Functions {
   HalfLines bf16;
   HalfLines f16;
   ElementLoops on_f32, on_bf16, on_f16;
   ChannelLoops channels;
+  WinogradTransforms winograd;
 
   void (*multiply)(const TileProduct& product);
   // [rows, columns] to [columns, rows].

@@ -24,5 +24,6 @@ void add_elements(Isa isa, Functions& functions);
 void add_exponentials(Isa isa, Functions& functions);
 void add_pools(Isa isa, Functions& functions);
 void add_products(Isa isa, Functions& functions);
+void add_winograd(Isa isa, Functions& functions);
 
 }  // namespace plimsoll::kernels::simd

@@ -200,7 +200,7 @@ struct ToFloatLanes {
 };
 
 struct IsNan {
-  HWY_INLINE hn::Mask<DF> operator()(Register x) const { return hn::Ne(x, x); }
+  HWY_INLINE hn::Mask<DF> operator()(Register x) const { return hn::IsNaN(x); }
 };
 HWY_INLINE Lanes is_nan(const Floats& x) { return each(IsNan(), x); }
 
@@ -246,7 +246,7 @@ struct ToBf16 {
     const auto odd = hn::And(hn::ShiftRight<16>(b), hn::Set(d, 1U));
     const auto rounded = hn::Add(hn::Add(b, hn::Set(d, 0x7FFFU)), odd);
     const auto quiet = hn::Or(b, hn::Set(d, 0x400000U));
-    const auto picked = hn::IfThenElse(hn::RebindMask(d, hn::Ne(x, x)), quiet, rounded);
+    const auto picked = hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(x)), quiet, rounded);
     return upper_halves(picked);
   }
 };

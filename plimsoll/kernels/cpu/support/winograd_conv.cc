@@ -1,0 +1,385 @@
+#include "plimsoll/kernels/cpu/support/winograd_conv.h"
+
+#include <algorithm>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cpu/simd/simd.h"
+#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/vectorised.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+constexpr int64_t kTile = 4;      // results of a tile along each dimension
+constexpr int64_t kPatch = 6;     // what they are made of
+constexpr int64_t kFactors = 36;  // of a patch, a tile or 3x3 weights
+constexpr int64_t kTaps = 9;
+constexpr int64_t kRows = 32;        // output channels that a thread computes together
+constexpr int64_t kInner = 256;      // terms of a product in one go, so that its operands stay in the cache
+constexpr int64_t kMostTiles = 512;  // in a chunk
+constexpr int64_t kFewestTiles = 32;
+constexpr int64_t kKept = 256;  // output channels whose gradients are summed up at a time
+
+// y = conv(x, w), or the same for the gradient of x: a convolution of dy with weights that are turned around.
+struct Sizes {
+  int64_t batch, in, out;
+  int64_t height, width;  // of x
+  int64_t rows, columns;  // of y
+  int64_t top, left;      // padding
+
+  int64_t tiles_across() const { return (columns + kTile - 1) / kTile; }
+  int64_t tiles_down() const { return (rows + kTile - 1) / kTile; }
+  int64_t tile_rows() const { return batch * tiles_down(); }
+};
+
+Sizes sizes_of(const Conv& c) {
+  return {c.x[0], c.x[1], c.w[0], c.x[2], c.x[3], c.y[2], c.y[3], c.begin[0], c.begin[1]};
+}
+
+Sizes turned(const Sizes& s) {
+  return {s.batch, s.out, s.in, s.rows, s.columns, s.height, s.width, 2 - s.top, 2 - s.left};
+}
+
+// Whole rows of tiles that are computed together, over the whole batch one after the other.
+struct Chunks {
+  int64_t rows;   // of tiles, in one
+  int64_t tiles;  // in one, up to a multiple of a vector
+
+  Chunks(const Sizes& s, int64_t most)
+      : rows(std::clamp<int64_t>(most / s.tiles_across(), 1, s.tile_rows())),
+        tiles(align_up(rows * s.tiles_across(), simd::kLanes)) {}
+};
+
+// Calls f(first row of tiles, end) for each chunk.
+template <class F>
+void for_chunks(const Sizes& s, const Chunks& chunks, const F& f) {
+  for (int64_t first = 0; first < s.tile_rows(); first += chunks.rows) {
+    f(first, std::min(first + chunks.rows, s.tile_rows()));
+  }
+}
+
+// A plane of one channel: rows `first` to first + kSize of it, from column `left` on, zero where there are none.
+struct Plane {
+  const float* data;
+  int64_t height, width;
+};
+
+template <int64_t kSize>
+void copy_lines(const Plane& plane, int64_t first, int64_t left, float* lines, int64_t line) {
+  const int64_t begin = std::clamp<int64_t>(-left, 0, line);
+  const int64_t end = std::clamp<int64_t>(plane.width - left, begin, line);
+  for (int64_t i = 0; i < kSize; ++i, lines += line) {
+    const int64_t row = first + i;
+    if (row < 0 || row >= plane.height) {
+      std::fill_n(lines, line, 0.0F);
+      continue;
+    }
+    std::fill_n(lines, begin, 0.0F);
+    std::copy_n(plane.data + row * plane.width + left + begin, end - begin, lines + begin);
+    std::fill(lines + end, lines + line, 0.0F);
+  }
+}
+
+// Element (i, j) of the squares of a row of tiles, each kTile after the one before.
+template <int64_t kSize>
+void take_apart(const float* lines, int64_t line, float* squares, int64_t step, int64_t count) {
+  vectorised([=] {
+    for (int64_t i = 0; i < kSize; ++i) {
+      for (int64_t j = 0; j < kSize; ++j) {
+        const float* from = lines + i * line + j;
+        float* to = squares + (i * kSize + j) * step;
+        for (int64_t x = 0; x < count; ++x) to[x] = from[x * kTile];
+      }
+    }
+  });
+}
+
+// The squares of kSize x kSize of one channel that a chunk of tiles sees, element by element.
+template <int64_t kSize>
+void gather(const Sizes& s, const float* images, int64_t channels, int64_t channel, const Plane& shape, int64_t top,
+            int64_t left, int64_t first, int64_t end, float* lines, float* squares, int64_t tiles) {
+  const int64_t across = s.tiles_across();
+  const int64_t line = across * kTile + kPatch;
+  for (int64_t row = first; row < end; ++row) {
+    const int64_t n = row / s.tiles_down();
+    const Plane plane{images + (n * channels + channel) * shape.height * shape.width, shape.height, shape.width};
+    copy_lines<kSize>(plane, row % s.tiles_down() * kTile - top, -left, lines, line);
+    take_apart<kSize>(lines, line, squares + (row - first) * across, tiles, across);
+  }
+  const int64_t used = (end - first) * across;
+  for (int64_t i = 0; i < kSize * kSize; ++i) std::fill(squares + i * tiles + used, squares + (i + 1) * tiles, 0.0F);
+}
+
+// What a thread has for itself: the squares of one channel, their lines, and its part of the products.
+struct Own {
+  int64_t lines, squares, part;  // floats
+
+  Own(const Sizes& s, int64_t tiles, int64_t part_floats)
+      : lines(align_up(kPatch * (s.tiles_across() * kTile + kPatch), 16)),
+        squares(kFactors * std::max<int64_t>(tiles, align_up(std::max(s.in, s.out), 16))),
+        part(align_up(part_floats, 16)) {}
+
+  int64_t floats() const { return lines + squares + part; }
+  float* lines_of(float* all, int thread) const { return all + thread * floats(); }
+  float* squares_of(float* all, int thread) const { return lines_of(all, thread) + lines; }
+  float* part_of(float* all, int thread) const { return squares_of(all, thread) + squares; }
+};
+
+// c[rows, columns] (+)= a[rows, inner] b[inner, columns], cut so that what is read again is in the cache.
+void multiply_blocks(int64_t rows, int64_t columns, int64_t inner, const float* a, const float* b, float* c,
+                     int64_t c_row, bool add) {
+  for (int64_t k = 0; k < inner; k += kInner) {
+    simd::functions().multiply({rows, columns, std::min(kInner, inner - k), a + k, inner, 1, b + k * columns, columns,
+                                c, c_row, add || k > 0});
+  }
+}
+
+// ---- forward, and the gradient of x ----
+
+struct Forward {
+  Sizes s;
+  Chunks chunks;
+  Own own;
+  bool turns;  // the weights are [in, out, 3, 3] and turned around
+  bool onto;   // what y holds
+  int threads;
+
+  Forward(const Sizes& sizes, int64_t most_tiles, bool turns_weights, bool adds, int thread_count)
+      : s(sizes),
+        chunks(s, most_tiles),
+        own(s, chunks.tiles, kRows * (s.in + chunks.tiles) * kFactors),
+        turns(turns_weights),
+        onto(adds),
+        threads(thread_count) {}
+
+  int64_t factors() const { return kFactors * s.in * chunks.tiles; }  // floats of patches, for all threads
+  int64_t scratch_bytes() const { return 4 * (factors() + threads * own.floats()); }
+
+  void run(const float* x, const float* w, const float* bias, float* y, float* scratch) const {
+    float* threads_own = scratch + factors();
+    for_chunks(s, chunks, [&](int64_t first, int64_t end) {
+      parallel(threads, s.in, 1, [&](int part, int64_t begin, int64_t stop) {
+        for (int64_t channel = begin; channel < stop; ++channel) {
+          transform_patches(x, channel, first, end, threads_own, part, scratch);
+        }
+      });
+      parallel(threads, (s.out + kRows - 1) / kRows, 1, [&](int part, int64_t begin, int64_t stop) {
+        for (int64_t block = begin; block < stop; ++block) {
+          compute(w, bias, y, block * kRows, first, end, scratch, threads_own, part);
+        }
+      });
+    });
+  }
+
+  // Of one channel, to [factor, channel, tile].
+  void transform_patches(const float* x, int64_t channel, int64_t first, int64_t end, float* all, int part,
+                         float* patches) const {
+    float* squares = own.squares_of(all, part);
+    gather<kPatch>(s, x, s.in, channel, {nullptr, s.height, s.width}, s.top, s.left, first, end,
+                   own.lines_of(all, part), squares, chunks.tiles);
+    simd::functions().winograd.patch(squares, chunks.tiles, patches + channel * chunks.tiles, s.in * chunks.tiles,
+                                     chunks.tiles);
+  }
+
+  // Of one output channel, to [factor, row of the block, channel].
+  void transform_weights(const float* w, int64_t out, float* squares, float* factors_of_row, int64_t rows) const {
+    const int64_t channels = s.in;
+    const int64_t step = turns ? s.out * kTaps : kTaps;
+    const float* from = turns ? w + out * kTaps : w + out * channels * kTaps;
+    for (int64_t tap = 0; tap < kTaps; ++tap) {
+      const float* of_tap = from + (turns ? kTaps - 1 - tap : tap);
+      for (int64_t channel = 0; channel < channels; ++channel)
+        squares[tap * channels + channel] = of_tap[channel * step];
+    }
+    simd::functions().winograd.weights(squares, channels, factors_of_row, rows * channels, channels);
+  }
+
+  void compute(const float* w, const float* bias, float* y, int64_t first_out, int64_t first, int64_t end,
+               const float* patches, float* all, int part) const {
+    const int64_t rows = std::min(kRows, s.out - first_out);
+    const int64_t tiles = chunks.tiles;
+    float* squares = own.squares_of(all, part);
+    float* weights = own.part_of(all, part);
+    float* sums = weights + kFactors * kRows * s.in;
+    for (int64_t r = 0; r < rows; ++r) transform_weights(w, first_out + r, squares, weights + r * s.in, rows);
+    for (int64_t factor = 0; factor < kFactors; ++factor) {
+      multiply_blocks(rows, tiles, s.in, weights + factor * rows * s.in, patches + factor * s.in * tiles,
+                      sums + factor * rows * tiles, tiles, false);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      simd::functions().winograd.result(sums + r * tiles, rows * tiles, squares, tiles, tiles);
+      const float level = bias == nullptr ? 0.0F : bias[first_out + r];
+      for (int64_t row = first; row < end; ++row) {
+        write_row(squares + (row - first) * s.tiles_across(), row, first_out + r, level, own.lines_of(all, part), y);
+      }
+    }
+  }
+
+  void write_row(const float* squares, int64_t row, int64_t channel, float level, float* line, float* y) const {
+    const int64_t n = row / s.tiles_down();
+    const int64_t down = row % s.tiles_down() * kTile;
+    float* plane = y + (n * s.out + channel) * s.rows * s.columns;
+    for (int64_t i = 0; i < kTile && down + i < s.rows; ++i) {
+      put_together(squares + i * kTile * chunks.tiles, line);
+      float* to = plane + (down + i) * s.columns;
+      const int64_t columns = s.columns;
+      const bool adds = onto;
+      vectorised([=] {
+        if (adds) {
+          for (int64_t j = 0; j < columns; ++j) to[j] += line[j] + level;
+        } else {
+          for (int64_t j = 0; j < columns; ++j) to[j] = line[j] + level;
+        }
+      });
+    }
+  }
+
+  void put_together(const float* squares, float* line) const {
+    const int64_t step = chunks.tiles;
+    const int64_t across = s.tiles_across();
+    vectorised([=] {
+      for (int64_t x = 0; x < across; ++x) {
+        for (int64_t j = 0; j < kTile; ++j) line[x * kTile + j] = squares[j * step + x];
+      }
+    });
+  }
+};
+
+// ---- the gradient of the weights ----
+
+struct Weights {
+  Sizes s;
+  Chunks chunks;
+  int64_t kept;  // output channels at a time
+  Own own;
+  int threads;
+
+  Weights(const Sizes& sizes, int64_t most_tiles, int thread_count)
+      : s(sizes),
+        chunks(s, most_tiles),
+        kept(std::min(kKept, s.out)),
+        own(s, chunks.tiles, kFactors * std::max(kRows, simd::kLanes) * chunks.tiles),
+        threads(thread_count) {}
+
+  int64_t factors() const { return kFactors * s.in * chunks.tiles; }
+  int64_t sums() const { return kFactors * kept * s.in; }
+  int64_t scratch_bytes() const { return 4 * (factors() + sums() + threads * own.floats()); }
+
+  void run(const float* dy, const float* x, float* dw, float* scratch) const {
+    float* all_sums = scratch + factors();
+    float* threads_own = all_sums + sums();
+    for (int64_t first_out = 0; first_out < s.out; first_out += kept) {
+      const int64_t outs = std::min(kept, s.out - first_out);
+      for_chunks(s, chunks, [&](int64_t first, int64_t end) {
+        const bool is_only = first_out > 0 && end - first == s.tile_rows();  // the patches are there already
+        parallel(threads, is_only ? 0 : s.in / simd::kLanes, 1, [&](int part, int64_t begin, int64_t stop) {
+          for (int64_t group = begin; group < stop; ++group) {
+            transform_patches(x, group * simd::kLanes, first, end, threads_own, part, scratch);
+          }
+        });
+        parallel(threads, (outs + kRows - 1) / kRows, 1, [&](int part, int64_t begin, int64_t stop) {
+          for (int64_t block = begin; block < stop; ++block) {
+            add_products(dy, first_out + block * kRows, std::min(kRows, outs - block * kRows), first, end, scratch,
+                         threads_own, part, all_sums + block * kRows * s.in, outs);
+          }
+        });
+      });
+      parallel(threads, outs, 1, [&](int part, int64_t begin, int64_t stop) {
+        for (int64_t out = begin; out < stop; ++out) {
+          write(all_sums + out * s.in, outs, own.squares_of(threads_own, part), dw + (first_out + out) * s.in * kTaps);
+        }
+      });
+    }
+  }
+
+  // Of kLanes channels, to [factor, tile, channel].
+  void transform_patches(const float* x, int64_t first_channel, int64_t first, int64_t end, float* all, int part,
+                         float* patches) const {
+    const int64_t tiles = chunks.tiles;
+    float* squares = own.squares_of(all, part);
+    float* group = own.part_of(all, part);
+    for (int64_t lane = 0; lane < simd::kLanes; ++lane) {
+      gather<kPatch>(s, x, s.in, first_channel + lane, {nullptr, s.height, s.width}, s.top, s.left, first, end,
+                     own.lines_of(all, part), squares, tiles);
+      simd::functions().winograd.patch(squares, tiles, group + lane * tiles, simd::kLanes * tiles, tiles);
+    }
+    for (int64_t factor = 0; factor < kFactors; ++factor) {
+      simd::functions().transpose(group + factor * simd::kLanes * tiles, tiles,
+                                  patches + factor * tiles * s.in + first_channel, s.in, simd::kLanes, tiles);
+    }
+  }
+
+  // To sums [factor, output channel of those kept, channel].
+  void add_products(const float* dy, int64_t first_out, int64_t rows, int64_t first, int64_t end, const float* patches,
+                    float* all, int part, float* sums_of_rows, int64_t outs) const {
+    const int64_t tiles = chunks.tiles;
+    float* squares = own.squares_of(all, part);
+    float* slopes = own.part_of(all, part);
+    for (int64_t r = 0; r < rows; ++r) {
+      gather<kTile>(s, dy, s.out, first_out + r, {nullptr, s.rows, s.columns}, 0, 0, first, end,
+                    own.lines_of(all, part), squares, tiles);
+      simd::functions().winograd.slope(squares, tiles, slopes + r * tiles, rows * tiles, tiles);
+    }
+    for (int64_t factor = 0; factor < kFactors; ++factor) {
+      multiply_blocks(rows, s.in, tiles, slopes + factor * rows * tiles, patches + factor * tiles * s.in,
+                      sums_of_rows + factor * outs * s.in, s.in, first > 0);
+    }
+  }
+
+  void write(const float* sums_of_out, int64_t outs, float* squares, float* dw) const {
+    simd::functions().winograd.weights_gradient(sums_of_out, outs * s.in, squares, s.in, s.in);
+    for (int64_t tap = 0; tap < kTaps; ++tap) {
+      for (int64_t channel = 0; channel < s.in; ++channel) dw[channel * kTaps + tap] = squares[tap * s.in + channel];
+    }
+  }
+};
+
+// The largest chunks that keep to the limit; the smallest when scratch counts more than speed.
+template <class Make>
+auto within(int64_t limit, const Use& use, const Make& make) -> std::optional<decltype(make(int64_t{}))> {
+  for (int64_t tiles = use.least_scratch ? kFewestTiles : kMostTiles; tiles >= kFewestTiles; tiles /= 2) {
+    const auto made = make(tiles);
+    if (made.scratch_bytes() <= limit) return made;
+  }
+  return std::nullopt;
+}
+
+bool can_turn(const Conv& c) {
+  return std::all_of(c.begin.begin(), c.begin.end(), [](int64_t begin) { return begin >= 0 && begin <= 2; });
+}
+
+}  // namespace
+
+std::optional<Kernel> winograd_forward(const Conv& conv, const Use& use, const Epilogue& epilogue, int64_t limit) {
+  const auto made = within(
+      limit, use, [&](int64_t tiles) { return Forward(sizes_of(conv), tiles, false, epilogue.onto, use.threads); });
+  if (!made) return std::nullopt;
+  const Kernel kernel{made->scratch_bytes(), [forward = *made, biased = use.arity() > 2](const Memory& m) -> Task {
+                        return [=, x = m.in<float>(0), w = m.in<float>(1), bias = biased ? m.in<float>(2) : nullptr,
+                                y = m.out<float>(),
+                                scratch = m.scratch_at<float>(0)] { forward.run(x, w, bias, y, scratch); };
+                      }};
+  return epilogue.relu ? then_relu(kernel, use) : kernel;
+}
+
+std::optional<Kernel> winograd_backward_data(const Conv& conv, const Use& use, int64_t limit) {
+  if (!can_turn(conv)) return std::nullopt;
+  const auto made = within(
+      limit, use, [&](int64_t tiles) { return Forward(turned(sizes_of(conv)), tiles, true, false, use.threads); });
+  if (!made) return std::nullopt;
+  return Kernel{made->scratch_bytes(), [forward = *made](const Memory& m) -> Task {
+                  return [=, dy = m.in<float>(0), w = m.in<float>(1), dx = m.out<float>(),
+                          scratch = m.scratch_at<float>(0)] { forward.run(dy, w, nullptr, dx, scratch); };
+                }};
+}
+
+std::optional<Kernel> winograd_backward_weights(const Conv& conv, const Use& use, int64_t limit) {
+  const auto made = within(limit, use, [&](int64_t tiles) { return Weights(sizes_of(conv), tiles, use.threads); });
+  if (!made) return std::nullopt;
+  return Kernel{made->scratch_bytes(), [weights = *made](const Memory& m) -> Task {
+                  return [=, dy = m.in<float>(0), x = m.in<float>(1), dw = m.out<float>(),
+                          scratch = m.scratch_at<float>(0)] { weights.run(dy, x, dw, scratch); };
+                }};
+}
+
+}  // namespace plimsoll::kernels
