@@ -25,14 +25,14 @@ import sys
 import tempfile
 import time
 
-ANSWER_S = 2.0  # to a signal, on a machine that is busy with other things
-RUN_LIMIT_S = 300
+ANSWER_S = 0.5  # to a signal, on a machine that is not busy with other things
+RUN_LIMIT_S = 900
 
 MODELS = {  # batch sizes, sequence lengths
     "mlp": ([1, 2, 3, 8, 32, 64, 257, 1000], None),
     "lenet": ([1, 2, 5, 16, 64, 200], None),
     "gpt2-nano": ([1, 2, 3, 4, 8], [16, 32, 64, 100]),
-    "resnet18": ([1, 2, 3, 4], None),
+    "resnet18": ([1, 2], None),
     "mobilenet_v2": ([1, 2, 4], None),
     "p14": ([1, 2, 6], None),
 }
@@ -41,6 +41,11 @@ HAS_BATCH_NORM = {"resnet18", "mobilenet_v2"}
 
 class Finding(Exception):
     pass
+
+
+def answer_limit():
+    """Others that compute on the same processors make everything take longer."""
+    return ANSWER_S + 2 * ANSWER_S * os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 class MemoryGroup:
@@ -313,7 +318,7 @@ class Case:
                 process.kill()
                 process.communicate()
                 raise Finding(f"no answer to {number.name} within 60 s")
-            if time.monotonic() - sent > ANSWER_S:
+            if time.monotonic() - sent > answer_limit():
                 raise Finding(f"{number.name} was answered after {time.monotonic() - sent:.1f} s")
             if process.returncode in (-number, 128 + number):
                 # Before main begins nothing is there yet to say anything.
@@ -468,7 +473,7 @@ class Case:
                 process.send_signal(number)
                 sent = time.monotonic()
                 _, err = process.communicate(timeout=60)
-                if time.monotonic() - sent > ANSWER_S and process.returncode == -number:
+                if time.monotonic() - sent > answer_limit() and process.returncode == -number:
                     raise Finding(f"{number.name} was answered after {time.monotonic() - sent:.1f} s")
                 self.expect_status(process.returncode, [-number, 128 + number, 0, 1], err.decode())
         self.check_files()

@@ -75,9 +75,9 @@ TEST(CliOutput, ToAFullDeviceIsAnErrorOfEveryVerb) {
         {"estimate", "lenet", "--json"},
         {"plan", "lenet", "--batch", "2", "--budget", "1GiB"},
         {"plan", "lenet", "--batch", "2", "--budget", "1KiB", "--json", "--time-limit", "1"},
-        {"run", "mlp", "--batch", "1"},
-        {"train", "mlp", "--batch", "1", "--steps", "1"},
-        {"train", "mlp", "--batch", "1", "--steps", "1", "--json"},
+        {"run", "mlp", "--batch", "1", "--threads", "1"},
+        {"train", "mlp", "--batch", "1", "--steps", "1", "--threads", "1"},
+        {"train", "mlp", "--batch", "1", "--steps", "1", "--json", "--threads", "1"},
         {"replay", kTrace},
         {"explain", kTrace},
         {"pack", buffers},
@@ -91,7 +91,7 @@ TEST(CliOutput, ToAFullDeviceIsAnErrorOfEveryVerb) {
 }
 
 TEST(CliOutput, ToAFullStderrStopsNoTraining) {
-  Process process({"train", "mlp", "--batch", "1", "--steps", "2"},
+  Process process({"train", "mlp", "--batch", "1", "--steps", "2", "--threads", "1"},
                   [] { dup2(open("/dev/full", O_WRONLY), STDERR_FILENO); });
   EXPECT_EQ(process.wait().status(), 0);
   EXPECT_NE(process.out.find("2 steps"), std::string::npos);
@@ -123,7 +123,7 @@ TEST(CliSignals, EndLongWorkAtOnceWithTheRightStatus) {
   for (const Arguments& arguments :
        {Arguments{"plan", "gpt2-xl", "--budget", "1GiB", "--time-limit", "60", "-o", folder.path() + "/plan.json"},
         {"train", "gpt2-large", "--batch", "1", "--seq", "64", "--steps", "1", "--budget", "12GiB"},
-        {"train", "resnet18", "--batch", "2", "--steps", "10000"},
+        {"train", "resnet18", "--batch", "2", "--steps", "10000", "--threads", "1"},
         {"explain", folder.path() + "/fifo"}}) {
     for (const int signal : {SIGTERM, SIGINT}) {
       Process process(arguments, [] { ::signal(SIGINT, SIG_DFL); });
@@ -143,7 +143,8 @@ TEST(CliSignals, EndLongWorkAtOnceWithTheRightStatus) {
 }
 
 TEST(CliSignals, ThatWereIgnoredStaySo) {
-  Process process({"train", "lenet", "--batch", "2", "--steps", "300"}, [] { signal(SIGINT, SIG_IGN); });
+  Process process({"train", "lenet", "--batch", "16", "--steps", "100", "--threads", "1"},
+                  [] { signal(SIGINT, SIG_IGN); });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   process.send(SIGINT);
   EXPECT_EQ(process.wait().status(), 0) << process.err;
@@ -151,7 +152,8 @@ TEST(CliSignals, ThatWereIgnoredStaySo) {
 
 TEST(CliLimits, OfFileSizesAreErrors) {
   for (const rlim_t bytes : {0, 1 << 20}) {
-    Process process({"train", "mlp", "--batch", "4", "--steps", "1", "--json"}, [&] { limit_file_sizes(bytes); });
+    Process process({"train", "mlp", "--batch", "4", "--steps", "1", "--json", "--threads", "1"},
+                    [&] { limit_file_sizes(bytes); });
     EXPECT_NE(process.wait().status(), 0);
     EXPECT_EQ(process.signal(), 0);
     EXPECT_NE(process.err.find("File too large"), std::string::npos) << process.err;

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ class Process {
     if (pid_ == 0) {
       dup2(out_ends[1], STDOUT_FILENO);
       dup2(err_ends[1], STDERR_FILENO);
+      setenv("XDG_CACHE_HOME", PLIMSOLL_BINARY ".cache", 1);  // not the user's
       if (in_child) in_child();
       execv(PLIMSOLL_BINARY, argv.data());
       _exit(127);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 struct Outcome {
@@ -14,6 +15,7 @@ struct Outcome {
 
 inline Outcome plimsoll(const std::string& arguments) {
   Outcome outcome;
+  setenv("XDG_CACHE_HOME", PLIMSOLL_BINARY ".cache", 1);  // not the user's
   std::FILE* pipe = popen(fmt::format("{} {} 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");
   char buffer[4096];
   while (const size_t got = std::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, got);

@@ -1,10 +1,11 @@
 #include "plimsoll/memory/file_pages.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -130,23 +131,43 @@ TEST(FilePages, SayThatTheDiskIsFullAndTakeNothing) {
   umount(folder.path().c_str());
 }
 
-// The limit on file sizes while it lives, without the signal that would kill the process.
+// The limit on file sizes while it lives. Its signal must not reach the process.
 class FileSizeLimit {
  public:
-  explicit FileSizeLimit(int64_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+  explicit FileSizeLimit(int64_t bytes) {
     getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit limit = {static_cast<rlim_t>(bytes), before_.rlim_max};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    signal(SIGXFSZ, handler_);
-  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
 
  private:
   rlimit before_{};
-  sighandler_t handler_;
 };
+
+TEST(FilePages, OfTheHostHaveALimitOnFileSizesToo) {
+  FilePages pages = FilePages::host(kPage);
+  std::vector<PageId> ids(32);
+  {
+    const FileSizeLimit limit(kMiB);
+    EXPECT_THROW(pages.create(ids), PagesExhausted);
+  }
+  pages.create(ids);
+  pages.destroy(ids);
+}
+
+TEST(FilePages, TakeNoStandardDescriptor) {
+  const TempFolder folder;
+  const int standard_in = dup(STDIN_FILENO);
+  close(STDIN_FILENO);
+  {
+    const FilePages host = FilePages::host(kPage);
+    const FilePages spill = FilePages::spill(folder.path(), kPage);
+    EXPECT_EQ(fcntl(STDIN_FILENO, F_GETFD), -1);
+  }
+  dup2(standard_in, STDIN_FILENO);
+  close(standard_in);
+}
 
 TEST(FilePages, UnderAPoolTurnAFullDiskIntoAReportThatNamesIt) {
   const TempFolder folder;

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <numeric>
 #include <vector>
@@ -79,8 +78,8 @@ TEST(SpillFile, FailsTypedWhenATransferDoesAndStaysFailed) {
   EXPECT_THROW(file.wait(file.read(bytes(numbers), 64, slot)), SystemError);
 }
 
+// By the limit on file sizes, whose signal must not reach the process.
 TEST(SpillFile, SaysSoWhenTheDiskIsFull) {
-  std::signal(SIGXFSZ, SIG_IGN);
   rlimit old{};
   getrlimit(RLIMIT_FSIZE, &old);
   const rlimit small{1 << 20, old.rlim_max};
@@ -88,6 +87,10 @@ TEST(SpillFile, SaysSoWhenTheDiskIsFull) {
   SpillFile file(folder());
   EXPECT_NO_THROW(file.slot(0, 1 << 19));
   EXPECT_THROW(file.slot(1, 1 << 20), SystemError);
+  const rlimit smaller{1 << 12, old.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &smaller);
+  std::vector<int64_t> numbers(1 << 16);
+  EXPECT_THROW(file.wait(file.write(bytes(numbers), 1 << 19, 0)), SystemError);
   setrlimit(RLIMIT_FSIZE, &old);
 }
 
