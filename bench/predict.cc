@@ -1,10 +1,16 @@
 // Predicted against measured time of a step, over models, batches and budgets. Kernels are timed one by one, the step
-// is planned with these times, and run. On one thread, in processor time: what else runs on the machine does not count.
+// is planned with these times, and run. On one thread both are processor time; on more, the clock's, and the machine
+// should be quiet while steps run. With --busy another process keeps one core busy while kernels are timed, and stands
+// still while steps run: what is predicted must be right all the same.
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <ctime>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -39,13 +45,40 @@ const std::vector<Case> kCases = {{"mlp", {{"batch", 16}}},
                                   {"gpt2-nano", {{"batch", 8}, {"sequence", 64}}}};
 constexpr double kFractions[] = {1, 0.6, 0.35};  // of the activation memory of the step as it is
 constexpr int kSteps = 3;                        // after one that warms up; the median counts
-constexpr double kTarget = 0.15;
+constexpr double kTarget = 0.08;                 // of the median
+constexpr double kTargetOfEach = 0.25;
 
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
+struct Options {
+  int threads = 1;
+  bool busy = false;
+};
+
+// A process that does nothing else, and can be made to stand still.
+class BusyProcess {
+ public:
+  explicit BusyProcess(bool wanted) : child_(wanted ? fork() : -1) {
+    volatile uint64_t count = 0;
+    while (child_ == 0) count += 1;
+    stop();
+  }
+  ~BusyProcess() {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+  BusyProcess(const BusyProcess&) = delete;
+  BusyProcess& operator=(const BusyProcess&) = delete;
+
+  void go() const { send(SIGCONT); }
+  void stop() const { send(SIGSTOP); }
+
+ private:
+  void send(int signal) const {
+    if (child_ > 0) kill(child_, signal);
+  }
+
+  pid_t child_;
+};
 
 double median(std::vector<double> of) {
   std::sort(of.begin(), of.end());
@@ -55,7 +88,8 @@ double median(std::vector<double> of) {
 // The step of a model in its forms, its kernels timed on first sight.
 class Subject {
  public:
-  explicit Subject(const Case& wanted) : model_(models::find_model(wanted.model)) {
+  Subject(const Case& wanted, int threads, const BusyProcess& other)
+      : model_(models::find_model(wanted.model)), threads_(threads), other_(other) {
     options_.sizes = wanted.sizes;
     options_.train.optimizer = program::Optimizer::sgd;
     try {
@@ -86,16 +120,17 @@ class Subject {
   }
 
  private:
-  static kernels::Lowered prepare(program::Program program) {
-    return kernels::prepare(std::move(program), {.threads = 1});
+  kernels::Lowered prepare(program::Program program) const {
+    return kernels::prepare(std::move(program), {.threads = threads_});
   }
 
   bool learn(const plan::StepPlan& step) {
-    const size_t known = table_.size();
     std::vector<const kernels::Lowered*> programs;
     for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
-    plan::measure_costs(programs, {.budget = machine_budget()}, table_);
-    return table_.size() > known;
+    other_.go();
+    const bool learnt = plan::measure_costs(programs, {.budget = machine_budget()}, table_);
+    other_.stop();
+    return learnt;
   }
 
   void start(run::Executor& executor) const {
@@ -109,26 +144,26 @@ class Subject {
   }
 
   template <class T>
-  static double median_step_s(T& trainer) {
+  double median_step_s(T& trainer) const {
     trainer.step();
     std::vector<double> seconds;
     for (int i = 0; i < kSteps; ++i) {
-      const double start = processor_seconds();
-      trainer.step();
-      seconds.push_back(processor_seconds() - start);
+      seconds.push_back(plan::time_on_machine([&] { trainer.step(); }).alone_s(threads_));
     }
     return median(seconds);
   }
 
   const models::ModelInfo& model_;
+  int threads_;
+  const BusyProcess& other_;
   models::StepOptions options_;
   std::optional<models::PartsStep> parts_;
   plan::CostTable table_;
 };
 
 // Errors of the predictions, relative to what was measured.
-void run_case(const Case& wanted, std::vector<double>& errors) {
-  Subject subject(wanted);
+void run_case(const Case& wanted, const Options& options, const BusyProcess& other, std::vector<double>& errors) {
+  Subject subject(wanted, options.threads, other);
   const plan::StepForms forms = subject.forms();
   const auto unlimited = plan::plan_step(forms, {});
   const auto& whole = std::get<plan::StepPlan>(unlimited).programs[0];
@@ -151,17 +186,40 @@ void run_case(const Case& wanted, std::vector<double>& errors) {
   }
 }
 
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--busy") {
+      options.busy = true;
+    } else if (word == "--threads" && i + 1 < argc) {
+      options.threads = std::atoi(argv[++i]);
+    } else {
+      throw ArgumentError(fmt::format("{} is not understood: expected --threads N, --busy", quote(word)));
+    }
+  }
+  return options;
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) try {
+  const Options options = parse(argc, argv);
+  const BusyProcess other(options.busy);     // before there are threads
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is known is shown, also into a file
-  fmt::print("predicted and measured time of a step, ms\n  {:<14} {:>5} {:>8} {:>6} {:>10} {:>10} {:>10}\n", "model",
-             "batch", "memory", "parts", "predicted", "measured", "error");
+  fmt::print("predicted and measured time of a step, ms, threads {}{}\n", options.threads,
+             options.busy ? ", kernels timed beside a busy process" : "");
+  fmt::print("  {:<14} {:>5} {:>8} {:>6} {:>10} {:>10} {:>10}\n", "model", "batch", "memory", "parts", "predicted",
+             "measured", "error");
   std::vector<double> errors;
-  for (const Case& wanted : kCases) run_case(wanted, errors);
+  for (const Case& wanted : kCases) run_case(wanted, options, other, errors);
   for (double& error : errors) error = std::abs(error);
   const double middle = median(errors);
-  fmt::print("median error {:.1f} % over {} plans, largest {:.1f} % (target: median {:.0f} %{})\n", middle * 100,
-             errors.size(), *std::max_element(errors.begin(), errors.end()) * 100, kTarget * 100,
-             middle <= kTarget ? "" : ", MISSED");
+  const double largest = *std::max_element(errors.begin(), errors.end());
+  fmt::print("median error {:.1f} % over {} plans, largest {:.1f} % (target: {:.0f} and {:.0f} %{})\n", middle * 100,
+             errors.size(), largest * 100, kTarget * 100, kTargetOfEach * 100,
+             middle <= kTarget && largest <= kTargetOfEach ? "" : ", MISSED");
+} catch (const std::exception& error) {
+  fmt::print(stderr, "bench_predict: {}\n", error.what());
+  return 2;
 }

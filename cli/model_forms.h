@@ -33,7 +33,8 @@ enum class StateForm : uint8_t {
 struct FormOptions {
   std::vector<std::string> allow = {};  // measures that change the numbers
   bool parts = true;
-  bool measure = false;  // time kernels, and remember the times
+  bool measure = false;    // time kernels, and remember the times
+  bool calibrate = false;  // time three of them, for estimates
 };
 
 // The cost cache of this machine's user: read once, written when something was learnt.
@@ -57,27 +58,28 @@ class KnownCosts {
         fmt::print(stderr, "\rmeasuring kernels: {} of {}{}", done, all, done == all ? "\n" : "");
       };
     }
-    const size_t known = table_.size();
     std::vector<const kernels::Lowered*> programs;
     for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
-    plan::measure_costs(programs, options, table_);
-    return save_more_than(known);
+    if (!plan::measure_costs(programs, options, table_)) return false;
+    save();
+    return true;
+  }
+
+  // What the CPU can do, where that is not known: three short kernels.
+  void calibrate(int threads) {
+    const int count = kernels::thread_count({.threads = threads});
+    if (plan::calibrate("cpu", count, {.budget = machine_budget()}, table_)) save();
   }
 
   // What plans need to know of the disk of a folder: measured once.
   plan::SpillOptions spill_in(const std::string& folder) {
     const size_t known = table_.size();
     const plan::SpillOptions spill = plan::measure_spill(folder, table_);
-    save_more_than(known);
+    if (table_.size() > known) save();
     return spill;
   }
 
  private:
-  bool save_more_than(size_t known) const {
-    if (table_.size() > known) save();
-    return table_.size() > known;
-  }
-
   // A cache that cannot be written is no reason not to run.
   void save() const {
     try {
@@ -101,6 +103,7 @@ class ModelForms {
         measure_(form.measure),
         costs_(std::make_shared<KnownCosts>()),
         setting_{options.model, options.mode, options.optimizer, options.precision, {}, form.allow} {
+    if (form.calibrate) costs_->calibrate(options.threads);
     const Allowed allowed = parse_allowed(form.allow);
     f32_.asked.through_batch_norm = allowed.batch_norm_parts;
     for (const auto& [symbol, size] : sizes) f32_.asked.sizes[symbol] = size;

@@ -108,7 +108,9 @@ int refuse(const PlanVerb& verb, const ModelForms& model, const plan::Refusal& r
 int make(const PlanVerb& verb) {
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
   if (isatty(STDERR_FILENO) != 0) options.progress = print_progress;
-  const ModelForms model(verb.step, verb.form());
+  FormOptions form = verb.form();
+  form.calibrate = true;
+  const ModelForms model(verb.step, form);
   if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);
   const auto made = plan::plan_step(model.forms(), options);
   if (const auto* refusal = std::get_if<plan::Refusal>(&made)) return refuse(verb, model, *refusal);

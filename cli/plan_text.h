@@ -34,6 +34,14 @@ inline std::string seconds_text(double seconds) {
   return seconds >= 1 ? fmt::format("{:.3f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
 }
 
+// "1.204 s"; of what was not measured, "0.9 to 2.7 s".
+inline std::string predicted_text(const plan::StepPlan& step) {
+  const plan::SecondsRange range = step.predicted_range();
+  if (step.costs().is_measured()) return seconds_text(step.predicted_s);
+  return range.high >= 1 ? fmt::format("{:.1f} to {:.1f} s", range.low, range.high)
+                         : fmt::format("{:.1f} to {:.1f} ms", range.low * 1e3, range.high * 1e3);
+}
+
 inline void print_progress(const plan::Progress& progress) {
   fmt::print(stderr, "\rplanning: {} in {} a step so far   \r", format_bytes(progress.live_bytes),
              seconds_text(progress.predicted_s));
@@ -67,7 +75,7 @@ inline void print_step(const plan::Setting& setting, const plan::StepPlan& step)
   line("unplanned", step.unplanned_bytes, fmt::format("{} a step", seconds_text(step.unplanned_s)));
   line("budget", step.budget_bytes, "for the tensors of the step");
   line("plan", step.arena_bytes,
-       fmt::format("{} a step: {:+.1f} %, at most {:.1f} % above the fastest {}", seconds_text(step.predicted_s),
+       fmt::format("{} a step: {:+.1f} %, at most {:.1f} % above the fastest {}", predicted_text(step),
                    (step.predicted_s / step.unplanned_s - 1) * 100, (step.predicted_s / step.bound_s() - 1) * 100,
                    step.in_parts() || step.form.slices > 1 ? "in this form" : "there can be"));
   if (step.in_parts() || step.form.slices > 1) fmt::print("  batch       {}\n", batch_text(step));
@@ -98,6 +106,8 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
   json["unplanned_bytes"] = step.unplanned_bytes;
   json["file_bytes"] = step.file_bytes();
   json["predicted_s"] = step.predicted_s;
+  json["predicted_low_s"] = step.predicted_range().low;
+  json["predicted_high_s"] = step.predicted_range().high;
   json["unplanned_s"] = step.unplanned_s;
   json["bound_s"] = step.bound_s();
   json["cut_short"] = step.is_cut_short();
@@ -112,7 +122,7 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
 inline void print_refusal(const plan::Setting& setting, const plan::Refusal& refusal,
                           const std::vector<Alternative>& ways, const std::string& why_whole) {
   fmt::print(stderr, "plimsoll: {} does not fit in {}\n", setting_text(setting), format_bytes(refusal.budget_bytes));
-  fmt::print(stderr, "  smallest budget: {} ({} bytes, {} a step); no plan can be below {}\n",
+  fmt::print(stderr, "  smallest budget: {} ({} bytes, about {} a step); no plan can be below {}\n",
              format_bytes(refusal.smallest_bytes), format_count(refusal.smallest_bytes),
              seconds_text(refusal.smallest_s), format_bytes(refusal.bound_bytes));
   std::string needs = fmt::format("{} that come in", format_bytes(refusal.resident_bytes));

@@ -90,7 +90,7 @@ inline void print_plan(const train::Fit& fit, const Budget& budget, std::string_
   print_bytes("overhead", fit.overhead_bytes, "code, libraries, kernels, stacks: measured");
   print_bytes("kept free", fit.margin_bytes, "for what the run takes beside that");
   print_bytes("arena", fit.plan.arena_bytes, batch_text(fit.plan));
-  fmt::print("  {:<10} {:>12}  a step: {}\n", "predicted", seconds_text(fit.plan.predicted_s), costs);
+  fmt::print("  {:<10} {:>12}  a step: {}\n", "predicted", predicted_text(fit.plan), costs);
   if (const auto file = kernels::spill_file(); file && file->bytes() > 0) {
     print_bytes("spilled", file->bytes(), fmt::format("in {}", file->folder()));
   }

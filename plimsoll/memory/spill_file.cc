@@ -178,11 +178,15 @@ int64_t SpillFile::extend(int64_t bytes) {
   return std::exchange(bytes_, bytes_ + room);
 }
 
-int64_t SpillFile::slot(int64_t key, int64_t bytes) {
-  const auto found = slots_.find(key);
-  if (found == slots_.end()) {
+int64_t SpillFile::slot(int64_t key, int64_t bytes) { return slot_in(slots_, key, bytes); }
+int64_t SpillFile::slot(const std::string& name, int64_t bytes) { return slot_in(named_slots_, name, bytes); }
+
+template <class Key>
+int64_t SpillFile::slot_in(std::map<Key, Extent>& slots, const Key& key, int64_t bytes) {
+  const auto found = slots.find(key);
+  if (found == slots.end()) {
     const int64_t offset = extend(bytes);
-    slots_[key] = {offset, bytes};
+    slots[key] = {offset, bytes};
     return offset;
   }
   if (found->second.bytes == bytes) return found->second.offset;

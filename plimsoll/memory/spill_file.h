@@ -28,6 +28,8 @@ class SpillFile {
   // Where in the file the slot of this key is: `bytes` of zeros when it is first asked for, kept as long as the file.
   // The disk has given the room then; SystemError when it is full. ArgumentError for another size than before.
   int64_t slot(int64_t key, int64_t bytes);
+  // Likewise by name; names and numbers are apart.
+  int64_t slot(const std::string& name, int64_t bytes);
 
   // Where `bytes` begin for what is needed within one step: programs that take turns have them in common. SystemError
   // when the disk is full.
@@ -58,12 +60,15 @@ class SpillFile {
     int64_t bytes = 0;
   };
   int64_t extend(int64_t bytes);
+  template <class Key>
+  int64_t slot_in(std::map<Key, Extent>& slots, const Key& key, int64_t bytes);
   Job submit(const Copy& copy);
 
   std::string folder_;
   std::unique_ptr<File> file_;
   int64_t bytes_ = 0;
   std::map<int64_t, Extent> slots_;
+  std::map<std::string, Extent> named_slots_;
   Extent room_;
   std::map<int64_t, Job> jobs_;  // by offset
   int64_t submitted_ = 0;

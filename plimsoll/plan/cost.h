@@ -1,4 +1,4 @@
-// What ops cost in time: measured on this machine where that was done (cost_cache.h), and where not by a roofline.
+// What ops cost in time where nothing was measured: the longer of computing and moving bytes, by what a machine can do.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,28 @@
 
 namespace plimsoll::plan {
 
-// What a machine can do at best, for ops that were not measured.
+// What a machine can do at best. As it stands here: a machine like any other, the same everywhere, for what must not
+// depend on how fast this one is (which plans are possible). Of this machine: roofline_of in cost_cache.h.
 struct Roofline {
-  double flops_per_s = 6e10;  // of one thread
-  double bytes_per_s = 8e9;   // of all threads together
-  double op_s = 2e-6;         // to start an op
+  double flops_per_s = 6e10;       // of one thread, in products of matrices
+  double conv_flops_per_s = 6e10;  // likewise, in convolutions
+  double bytes_per_s = 8e9;        // of all threads together
+  double op_s = 2e-6;              // to start an op
+
+  bool operator==(const Roofline&) const = default;
 };
 
-// The longer of computing and moving bytes.
-double roofline_seconds(int64_t flops, int64_t bytes, int threads, const Roofline& machine = {});
+struct Work {
+  int64_t flops = 0;
+  int64_t bytes = 0;
+  bool is_conv = false;
+};
+
+double roofline_seconds(const Work& work, int threads, const Roofline& machine = {});
 // Of each op. Nothing for ops that do no work.
 std::vector<double> roofline_seconds(const kernels::Lowered& lowered, const Roofline& machine = {});
+
+// Whether the rate of convolutions counts for this op.
+bool is_conv(const program::Op& op);
 
 }  // namespace plimsoll::plan

@@ -2,57 +2,52 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "plimsoll/base/error.h"
-#include "plimsoll/base/file.h"
-#include "plimsoll/plan/cost.h"
 #include "plimsoll/program/op.h"
 
 namespace plimsoll::plan {
 namespace {
 
-using nlohmann::json;
 using program::Op;
 using program::Value;
 
-constexpr int kVersion = 2;
+constexpr int64_t kFreshDays = 30;
 
-// The processor as the system names it: times of one are no times of another.
-std::string machine_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 1);
-  }
-  return "unknown";
+// How far what was measured of one use of an op may scale the estimate of another, and up to which distance in full.
+constexpr double kMostScale = 16;
+constexpr double kNear = 3;
+
+// By which what is not measured may be off, either way.
+constexpr double kScaledRange = 1.6;
+constexpr double kEstimatedRange = 3;
+constexpr double kMeasuredShare = 0.95;
+
+// "cpu", "cpu+amx"
+std::string device_text(const kernels::Lowered& lowered) {
+  return lowered.device + (lowered.matrix_units ? "+amx" : "");
 }
 
-std::string operand_text(const program::ValueInfo& value) {
-  return value.view ? value.type.text() + value.view->strides.text() : value.type.text();
+// How a value's elements are ordered, as kernels find it.
+std::string layout_text(const kernels::Lowered& lowered, Value value) {
+  const auto place = static_cast<size_t>(value.index);
+  if (place >= lowered.blocked_values.size() || !lowered.blocked_values[place]) return "";
+  const bool channels_last = lowered.matrix_units && lowered.program[value].type.dtype == DType::bf16;
+  return channels_last ? "@channels_last" : "@blocked";
 }
 
-CostTable parse_costs(const std::string& text) {
-  const json read = json::parse(text);
-  if (read.at("plimsoll_costs") != kVersion) throw InputError({}, "it is of another version");
-  if (read.at("machine") != machine_name()) throw InputError({}, "it is of another machine");
-  CostTable table;
-  for (const auto& [key, op] : read.at("ops").items()) {
-    const MeasuredOp measured{op.at("seconds"), op.at("flops"), op.at("bytes")};
-    if (!std::isfinite(measured.seconds) || measured.seconds < 0 || measured.flops < 0 || measured.bytes < 0) {
-      throw InputError({}, fmt::format("{} takes {}", key, op.dump()));
-    }
-    table[key] = measured;
-  }
-  return table;
+std::string operand_text(const kernels::Lowered& lowered, Value value) {
+  const program::ValueInfo& info = lowered.program[value];
+  const std::string strides = info.view ? info.view->strides.text() : "";
+  return info.type.text() + strides + layout_text(lowered, value);
 }
 
-// The op and its threads, with which every key begins.
+// The op, its device and its threads, with which every key begins.
 std::string family_of(const kernels::Lowered& lowered, const Op& op) {
-  return fmt::format("{}/{}(", op.def->name, lowered.threads);
+  return fmt::format("{}/{}/{}(", op.def->name, device_text(lowered), lowered.threads);
 }
 
 double log_ratio(double a, double b) { return std::abs(std::log((a + 1) / (b + 1))); }
@@ -72,37 +67,99 @@ double distance(const MeasuredOp& known, const kernels::LoweredOp& op) {
 const MeasuredOp* most_like(const CostTable& table, const kernels::LoweredOp& op, const std::string& family) {
   const MeasuredOp* nearest = nullptr;
   for (auto it = table.lower_bound(family); it != table.end() && it->first.starts_with(family); ++it) {
+    if (!it->second.quiet) continue;
     if (nearest == nullptr || distance(it->second, op) < distance(*nearest, op)) nearest = &it->second;
   }
   return nearest;
 }
 
+// By how much the estimate of an op is corrected by what was measured of another use. What is far from it says little.
+double scale_from(const MeasuredOp& like, double estimated_s, const kernels::LoweredOp& op) {
+  const double off = std::clamp(like.seconds / estimated_s, 1 / kMostScale, kMostScale);
+  return std::pow(off, kNear / std::max(kNear, distance(like, op)));
+}
+
+// Of a calibration: what it did in a second.
+double rate_of(int64_t amount, const MeasuredOp& measured) {
+  constexpr double kLeast = 1e-9;
+  return static_cast<double>(amount) / std::max(measured.seconds, kLeast);
+}
+
 }  // namespace
+
+int64_t today() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::hours>(since).count() / 24;
+}
+
+bool is_stale(const MeasuredOp& op, int64_t day) { return day - op.day >= kFreshDays; }
+
+MeasuredOp better_of(const MeasuredOp& a, const MeasuredOp& b) {
+  const MeasuredOp& later = a.day > b.day ? a : b;
+  const MeasuredOp& earlier = a.day > b.day ? b : a;
+  if (a.quiet != b.quiet) return a.quiet ? a : b;
+  if (is_stale(earlier, later.day)) return later;
+  MeasuredOp better = a.seconds <= b.seconds ? a : b;
+  better.day = later.day;
+  better.runs = std::max(a.runs, b.runs);
+  return better;
+}
 
 std::string cost_key(const kernels::Lowered& lowered, int32_t place) {
   const program::Program& program = lowered.program;
   const Op& op = program.ops[static_cast<size_t>(place)];
   std::string key = family_of(lowered, op);
-  for (const Value input : op.inputs) key += operand_text(program[input]) + ";";
+  for (const Value input : op.inputs) key += operand_text(lowered, input) + ";";
   key += ")";
-  for (const Value output : op.outputs) key += output ? program[output].type.text() + ";" : "_;";
+  for (const Value output : op.outputs) key += output ? operand_text(lowered, output) + ";" : "_;";
+  const bool in_blocks =
+      static_cast<size_t>(place) < lowered.blocked_ops.size() && lowered.blocked_ops[static_cast<size_t>(place)];
+  if (in_blocks) key += "@blocked";
   for (size_t i = 0; i < op.attributes.size(); ++i) {
     key += fmt::format(" {}={}", op.def->attributes[i].name, op.attributes[i].text());
   }
-  return key;
+  const int64_t scratch = lowered.ops[static_cast<size_t>(place)].kernel.scratch_bytes;
+  return scratch == 0 ? key : key + fmt::format(" scratch={}", scratch);
 }
 
+std::string calibration_key(const std::string& device, int threads, const std::string& kernel) {
+  return fmt::format("calibration/{}/{}/{}", device, threads, kernel);
+}
+
+Roofline roofline_of(const CostTable& table, const std::string& device, int threads) {
+  Roofline machine;
+  const auto find = [&](const char* kernel) {
+    const auto found = table.find(calibration_key(device, threads, kernel));
+    return found == table.end() ? nullptr : &found->second;
+  };
+  const MeasuredOp* matmul = find("matmul");
+  const MeasuredOp* conv = find("conv");
+  const MeasuredOp* copy = find("copy");
+  if (matmul == nullptr || conv == nullptr || copy == nullptr) return machine;
+  machine.flops_per_s = rate_of(matmul->flops, *matmul) / threads;
+  machine.conv_flops_per_s = rate_of(conv->flops, *conv) / threads;
+  machine.bytes_per_s = rate_of(copy->bytes, *copy);
+  return machine;
+}
+
+double Costs::low_s() const { return measured_s + scaled_s / kScaledRange + estimated_s / kEstimatedRange; }
+double Costs::high_s() const { return measured_s + scaled_s * kScaledRange + estimated_s * kEstimatedRange; }
+bool Costs::is_measured() const { return measured_s >= kMeasuredShare * all_s(); }
+
 Costs costs_of(const kernels::Lowered& lowered, const CostTable& table) {
-  Costs costs{roofline_seconds(lowered)};
+  const Roofline machine = roofline_of(table, lowered.device, lowered.threads);
+  Costs costs{roofline_seconds(lowered, machine)};
   for (size_t i = 0; i < costs.seconds.size(); ++i) {
     const kernels::LoweredOp& op = lowered.ops[i];
+    const Op& use = lowered.program.ops[i];
     if (!op.kernel.bind) continue;
     double& seconds = costs.seconds[i];
     if (const auto found = table.find(cost_key(lowered, static_cast<int32_t>(i))); found != table.end()) {
       seconds = found->second.seconds;
       costs.measured_s += seconds;
-    } else if (const auto* like = most_like(table, op, family_of(lowered, lowered.program.ops[i]))) {
-      seconds *= like->seconds / roofline_seconds(like->flops, like->bytes, lowered.threads);
+    } else if (const auto* like = most_like(table, op, family_of(lowered, use))) {
+      seconds *=
+          scale_from(*like, roofline_seconds({like->flops, like->bytes, is_conv(use)}, lowered.threads, machine), op);
       costs.scaled_s += seconds;
     } else {
       costs.estimated_s += seconds;
@@ -117,27 +174,6 @@ std::string cost_cache_path() {
   const char* home = std::getenv("HOME");
   if (home != nullptr && *home != '\0') return std::string(home) + "/.cache/plimsoll/costs.json";
   return "";
-}
-
-LoadedCosts load_costs(const std::string& path) {
-  std::error_code absent;
-  if (path.empty() || !std::filesystem::exists(path, absent)) return {};
-  try {
-    return {parse_costs(read_file(path)), ""};
-  } catch (const std::exception& error) {
-    return {{}, fmt::format("the cost cache {} is ignored and will be written anew: {}", path, error.what())};
-  }
-}
-
-void save_costs(const std::string& path, const CostTable& table) {
-  std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  json ops = json::object();
-  for (const auto& [key, op] : table) {
-    ops[key] = {{"seconds", op.seconds}, {"flops", op.flops}, {"bytes", op.bytes}};
-  }
-  const json written = {{"plimsoll_costs", kVersion}, {"machine", machine_name()}, {"ops", std::move(ops)}};
-  write_file(path, written.dump(1));
 }
 
 }  // namespace plimsoll::plan

@@ -47,16 +47,26 @@ Search::Clock::time_point deadline_after(double seconds) {
                                     std::chrono::duration<double>(std::min(seconds, kMostSeconds)));
 }
 
-// One call of make_plan.
+// A disk as one commonly is, where there is one: what fits must not depend on how fast this one is.
+SpillOptions common_disk(const SpillOptions& spill) {
+  if (spill.bytes_per_s == 0) return spill;
+  return {.bytes_per_s = 5e8, .processor_s_per_byte = 3e-10, .least_bytes = spill.least_bytes};
+}
+
+// One call of make_plan. Whether something fits, and what the smallest budget is, is searched for with the times of a
+// machine like any other, so that the answer is the same whatever was measured; what was measured chooses among plans
+// that fit.
 class Planner {
  public:
   Planner(const Lowered& lowered, const PlanOptions& options)
       : lowered_(lowered),
         options_(options),
         graph_(make_step_graph(lowered, seconds(), options.spill)),
-        search_(graph_, deadline_after(options.time_limit_s), options.work_limit) {
-    if (!options.recompute) {
-      for (GraphStorage& storage : graph_.storages) storage.droppable = false;
+        common_graph_(make_step_graph(lowered, roofline_seconds(lowered), common_disk(options.spill))),
+        search_(graph_, deadline_after(options.time_limit_s), options.work_limit),
+        common_search_(common_graph_, deadline_after(options.time_limit_s), options.work_limit) {
+    for (StepGraph* graph : {&graph_, &common_graph_}) {
+      for (GraphStorage& storage : graph->storages) storage.droppable = storage.droppable && options.recompute;
     }
     if (!options.progress) return;
     search_.tell([this](const Found& found) {
@@ -66,7 +76,7 @@ class Planner {
 
   std::variant<Plan, Refusal> plan() {
     find_fullest_moment();
-    Plan unplanned = placed(hold_all(graph_), INT64_MAX);
+    Plan unplanned = placed(search_, hold_all(graph_), INT64_MAX);
     unplanned_ = {unplanned.arena_bytes, unplanned.predicted_s};
     if (unplanned.arena_bytes <= options_.budget_bytes) return finish(std::move(unplanned));
     if (!options_.recompute && !graph_.can_spill()) return refusal(unplanned);
@@ -74,11 +84,11 @@ class Planner {
     std::optional<Fit> fit = is_hopeless ? std::nullopt : find_fit(options_.budget_bytes);
     if (!fit && options_.find_smallest) fit = find_smallest(unplanned.arena_bytes);
     if (!fit) return refusal(unplanned);
-    const int64_t budget = std::max(options_.budget_bytes, fit->plan.arena_bytes);
-    Plan quick = quickest(std::move(*fit), budget);
-    // What was made faster may have become smaller than the search for the smallest found: it is what a refusal names.
-    if (quick.arena_bytes > options_.budget_bytes) return refusal(quick);
-    return finish(std::move(quick));
+    const int64_t smallest = fit->plan.arena_bytes;
+    Plan quick = quickest(std::move(*fit), std::max(options_.budget_bytes, smallest));
+    if (smallest <= options_.budget_bytes) return finish(std::move(quick));
+    quick.arena_bytes = smallest;  // it may have become smaller, by measured times: another search would not find it
+    return refusal(quick);
   }
 
  private:
@@ -107,8 +117,8 @@ class Planner {
   }
 
   // The plan of these decisions, packed into as little as the search for offsets finds, or into the budget.
-  Plan placed(const Holds& holds, int64_t budget_bytes) {
-    const Schedule& schedule = search_.schedule(holds);
+  Plan placed(Search& search, const Holds& holds, int64_t budget_bytes) {
+    const Schedule& schedule = search.schedule(holds);
     Plan plan;
     plan.predicted_s = schedule.seconds;
     plan.steps = plan_steps(lowered_.program, graph_, schedule);
@@ -135,9 +145,9 @@ class Planner {
   std::optional<Fit> find_fit(int64_t budget_bytes) {
     int64_t limit = budget_bytes;
     for (int i = 0; i < kPackingTries; ++i) {
-      std::optional<Found> found = search_.find_any(limit);
+      std::optional<Found> found = common_search_.find_any(limit);
       if (!found) return std::nullopt;
-      Plan plan = placed(found->holds, budget_bytes);
+      Plan plan = placed(common_search_, found->holds, budget_bytes);
       if (plan.arena_bytes <= budget_bytes) return Fit{std::move(*found), limit, std::move(plan)};
       limit -= plan.arena_bytes - budget_bytes;
     }
@@ -147,8 +157,9 @@ class Planner {
   // The fastest found with the effort that is allowed; what fits already is kept when nothing better packs.
   Plan quickest(Fit fit, int64_t budget_bytes) {
     Plan best = std::move(fit.plan);
+    best.predicted_s = fit.found.seconds = search_.schedule(fit.found.holds).seconds;
     const auto consider = [&](const Found& found) {
-      Plan plan = placed(found.holds, budget_bytes);
+      Plan plan = placed(search_, found.holds, budget_bytes);
       const int64_t over = plan.arena_bytes - budget_bytes;
       if (over <= 0 && plan.predicted_s < best.predicted_s) best = std::move(plan);
       return over;
@@ -170,6 +181,8 @@ class Planner {
     }
     return best;
   }
+
+  bool is_cut_short() const { return search_.is_out_of_time() || common_search_.is_out_of_time(); }
 
   int64_t effort() const {
     return std::min(options_.work_limit, kWorkPerNode * static_cast<int64_t>(graph_.nodes.size()));
@@ -202,7 +215,7 @@ class Planner {
     plan.unplanned_s = unplanned_.seconds;
     plan.bound_s = least_seconds(graph_, options_.budget_bytes);
     add_recomputes(plan);
-    plan.cut_short = search_.is_out_of_time();
+    plan.cut_short = is_cut_short();
     return plan;
   }
 
@@ -258,7 +271,7 @@ class Planner {
     refusal.unplanned_bytes = unplanned_.bytes;
     refusal.unplanned_s = unplanned_.seconds;
     refusal.bound_bytes = bound.bytes;
-    refusal.cut_short = search_.is_out_of_time();
+    refusal.cut_short = is_cut_short();
     refusal.resident_bytes = graph_.resident_bytes;
     const GraphNode& node = graph_.nodes[at(bound.node)];
     refusal.binding_op = text_of(lowered_.program, lowered_.program.ops[at(node.op)]);
@@ -277,8 +290,10 @@ class Planner {
 
   const Lowered& lowered_;
   const PlanOptions& options_;
-  StepGraph graph_;
+  StepGraph graph_;         // with the times that were given
+  StepGraph common_graph_;  // with those of a machine like any other
   Search search_;
+  Search common_search_;
   struct {
     int64_t bytes = 0;
     double seconds = 0;

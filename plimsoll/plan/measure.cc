@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <optional>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/arena.h"
 #include "plimsoll/memory/file_pages.h"
 #include "plimsoll/memory/spill_file.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/text.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -22,36 +25,77 @@ using program::Op;
 using program::Value;
 
 constexpr int64_t kMostPageBytes = 2 * kMiB;
-constexpr size_t kRuns = 3;          // after one that warms up; the fastest counts: others may use the machine
-constexpr double kLongEnough = 0.1;  // seconds of runs after which one more tells nothing new
+constexpr size_t kRuns = 5;           // that are not disturbed, after one that warms up; the least counts
+constexpr size_t kTries = 12;         // for them
+constexpr double kLongEnough = 0.1;   // seconds of runs after which one more tells nothing new
+constexpr double kTooLong = 0.3;      // likewise where all were disturbed
+constexpr double kMostCorrected = 4;  // times that a run may have been longer than alone: it says nothing then
+constexpr int kEnoughRuns = 3;        // of the process, in which an op was measured
+constexpr double kAgainS = 0.2;       // for measuring again what was measured in fewer
+constexpr double kSame = 0.05;        // a change of a time that makes no other plan
 
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
-
-// On one thread processor time is as good, and does not count what else runs on the machine.
-double seconds_of(const kernels::Task& task, int threads) {
-  const auto start = Clock::now();
-  const double processor_start = processor_seconds();
-  task();
-  return threads == 1 ? processor_seconds() - processor_start : seconds_since(start);
-}
-
-// Numbers around zero, as in a run: on zeros alone every branch goes the same way.
-void fill(std::span<float> data) {
+// Numbers around zero, as in a run: on zeros alone every branch goes the same way. Then the same again and again.
+template <class T, class F>
+void fill(std::span<T> data, F number) {
   constexpr size_t kPattern = 4093;
   uint32_t state = 1;
-  for (float& x : data.first(std::min(kPattern, data.size()))) {
+  for (T& x : data.first(std::min(kPattern, data.size()))) {
     state = state * 1664525 + 1013904223;
-    x = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31F;
+    x = number(state);
   }
   for (size_t i = kPattern; i < data.size(); ++i) data[i] = data[i - kPattern];
+}
+
+float number_from(uint32_t random) { return static_cast<float>(static_cast<int32_t>(random)) * 0x1p-31F; }
+uint16_t bf16_from(uint32_t random) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(number_from(random)) >> 16);
+}
+// A sign, an exponent from -7 to -1, and a fraction.
+uint16_t f16_from(uint32_t random) {
+  const uint32_t bits = random >> 16;
+  return static_cast<uint16_t>((bits & 0x8000U) | ((8 + random % 7) << 10) | (bits & 0x3ffU));
+}
+
+template <class T>
+std::span<T> span_of(std::byte* data, int64_t bytes) {
+  return {reinterpret_cast<T*>(data), static_cast<size_t>(bytes) / sizeof(T)};
+}
+
+// Of whole numbers none: they may be indices, and 0 is one of every range.
+void fill(std::byte* data, const TensorSpec& spec) {
+  const int64_t bytes = spec.bytes();
+  if (spec.dtype == DType::f32) fill(span_of<float>(data, bytes), number_from);
+  if (spec.dtype == DType::bf16) fill(span_of<uint16_t>(data, bytes), bf16_from);
+  if (spec.dtype == DType::f16) fill(span_of<uint16_t>(data, bytes), f16_from);
+}
+
+// What several runs of a task say. Nothing when all were held up for most of the time.
+struct Measured {
+  double seconds = HUGE_VAL;
+  bool quiet = false;
+
+  bool is_known() const { return seconds < HUGE_VAL; }
+};
+
+Measured least_of_runs(const kernels::Task& task, int threads, const Timer& timer) {
+  double sum = timer(task).wall_s;
+  Measured best;
+  size_t quiet = 0;
+  for (size_t i = 0; i < kTries && quiet < kRuns; ++i) {
+    if (i > 0 && sum > (best.quiet ? kLongEnough : kTooLong)) break;
+    const Timed run = timer(task);
+    sum += run.wall_s;
+    const double alone = run.alone_s(threads);
+    quiet += run.is_quiet() ? 1 : 0;
+    if (run.is_quiet() < best.quiet || alone * kMostCorrected < run.wall_s) continue;
+    const bool is_better = run.is_quiet() > best.quiet || alone < best.seconds;
+    if (is_better) best = {alone, run.is_quiet()};
+  }
+  return best;
 }
 
 // The storages of one op side by side.
@@ -70,22 +114,12 @@ class Bench {
 
   int64_t bytes() const { return bytes_; }
 
-  double seconds(std::byte* memory) const {
+  Measured measure(std::byte* memory, const Timer& timer) const {
     std::memset(memory, 0, static_cast<size_t>(bytes_));
     for (const auto& [owner, offset] : offsets_) {
-      const program::Type& type = lowered_.program.values[static_cast<size_t>(owner)].type;
-      if (type.dtype != DType::f32) continue;  // indices: 0 is one of every range
-      fill({reinterpret_cast<float*>(memory + offset), static_cast<size_t>(type.spec().bytes()) / sizeof(float)});
+      fill(memory + offset, lowered_.program.values[static_cast<size_t>(owner)].type.spec());
     }
-    const kernels::Task task = kernel_->bind(memory_at(memory));
-    double sum = seconds_of(task, lowered_.threads);
-    double fastest = HUGE_VAL;
-    for (size_t i = 0; i == 0 || (i < kRuns && sum < kLongEnough); ++i) {
-      const double run = seconds_of(task, lowered_.threads);
-      fastest = std::min(fastest, run);
-      sum += run;
-    }
-    return fastest;
+    return least_of_runs(kernel_->bind(memory_at(memory)), lowered_.threads, timer);
   }
 
  private:
@@ -117,33 +151,53 @@ class Bench {
   int64_t scratch_at_ = 0;
 };
 
-// A kind of op that is not in the table yet.
+// A kind of op to be measured.
 struct Wanted {
   const Lowered* lowered = nullptr;
   int32_t op = 0;
   std::string key = {};
   double seconds = 0;  // in a step, as they are estimated
+  bool again = false;  // it is known, by few runs
 };
 
+// What is not known, or was not measured for long or quietly; then what was measured in few runs. Each by its weight.
 std::vector<Wanted> find_wanted(std::span<const Lowered* const> programs, const MeasureOptions& options,
                                 const CostTable& table) {
   std::map<std::string, Wanted> wanted;
+  const int64_t day = today();
   for (const Lowered* lowered : programs) {
     const std::vector<double> seconds = costs_of(*lowered, table).seconds;
     for (size_t i = 0; i < lowered->ops.size(); ++i) {
       const auto op = static_cast<int32_t>(i);
       if (!lowered->ops[i].kernel.bind) continue;
       const std::string key = cost_key(*lowered, op);
-      if (table.contains(key)) continue;
+      const auto known = table.find(key);
+      const bool again = known != table.end() && known->second.quiet && !is_stale(known->second, day);
+      if (again && known->second.runs >= kEnoughRuns) continue;
       if (align_up(Bench(*lowered, op).bytes(), kMostPageBytes) > options.budget.bytes) continue;
-      Wanted& one = wanted.try_emplace(key, Wanted{lowered, op, key}).first->second;
+      Wanted& one = wanted.try_emplace(key, Wanted{lowered, op, key, 0, again}).first->second;
       one.seconds += seconds[i];
     }
   }
   std::vector<Wanted> list;
   for (auto& [key, one] : wanted) list.push_back(std::move(one));
-  std::stable_sort(list.begin(), list.end(), [](const Wanted& a, const Wanted& b) { return a.seconds > b.seconds; });
+  std::stable_sort(list.begin(), list.end(), [](const Wanted& a, const Wanted& b) {
+    return a.again != b.again ? b.again : a.seconds > b.seconds;
+  });
   return list;
+}
+
+// Whether the table now says something else.
+bool enter(const Measured& measured, const std::string& key, const kernels::LoweredOp& op, CostTable& table) {
+  if (!measured.is_known()) return false;
+  const MeasuredOp entry{measured.seconds, op.flops, op.bytes, today(), 1, measured.quiet};
+  const auto [found, is_new] = table.try_emplace(key, entry);
+  if (is_new) return true;
+  const double before = found->second.seconds;
+  const int runs = found->second.runs + (measured.quiet ? 1 : 0);
+  found->second = better_of(found->second, entry);
+  found->second.runs = std::max(found->second.runs, runs);
+  return std::abs(found->second.seconds - before) > kSame * before;
 }
 
 constexpr int64_t kCopyBytes = 4 * kMiB;
@@ -175,6 +229,32 @@ CopySeconds seconds_to_copy(const std::string& folder) {
   return {seconds_since(start) / kCopied, (seconds_of_all_threads() - processor) / kCopied};
 }
 
+// A program of which one op is measured, where it stands in the middle of others of its name.
+struct Calibration {
+  const char* kernel;
+  const char* op;
+  std::string text;
+};
+
+// A convolution stands between others, so that it has the layout that it has in models. A copy goes over more than the
+// caches hold, where the budget has room for that.
+std::vector<Calibration> calibration_programs(int64_t budget_bytes) {
+  const int64_t elements = std::clamp<int64_t>(budget_bytes / 32, kMiB / 4, 4 * kMiB);
+  return {{"matmul", "matmul", "input %a: f32[384,384]\ninput %b: f32[384,384]\n%y = matmul(%a, %b)\noutput %y\n"},
+          {"conv", "conv",
+           "input %x: f32[2,64,28,28]\ninput %w: f32[64,64,3,3]\n%a = conv(%x, %w) {padding=[1]}\n"
+           "%b = conv(%a, %w) {padding=[1]}\n%y = conv(%b, %w) {padding=[1]}\noutput %y\n"},
+          {"copy", "relu", fmt::format("input %x: f32[{0}]\n%y = relu(%x)\noutput %y\n", elements)}};
+}
+
+int32_t middle_op(const Lowered& lowered, std::string_view name) {
+  std::vector<int32_t> places;
+  for (size_t i = 0; i < lowered.program.ops.size(); ++i) {
+    if (lowered.program.ops[i].def->name == name) places.push_back(static_cast<int32_t>(i));
+  }
+  return places.at(places.size() / 2);
+}
+
 }  // namespace
 
 SpillOptions measure_spill(const std::string& folder, CostTable& table) {
@@ -182,33 +262,58 @@ SpillOptions measure_spill(const std::string& folder, CostTable& table) {
   const std::string processor = disk + ", of the processor";
   if (!table.contains(disk) || !table.contains(processor)) {
     const CopySeconds measured = seconds_to_copy(folder);
-    table[disk] = {measured.disk, 0, kMiB};
-    table[processor] = {measured.processor, 0, kMiB};
+    table[disk] = {measured.disk, 0, kMiB, today()};
+    table[processor] = {measured.processor, 0, kMiB, today()};
   }
   constexpr double kLeast = 1e-9;
   return {.bytes_per_s = static_cast<double>(kMiB) / std::max(table[disk].seconds, kLeast),
           .processor_s_per_byte = table[processor].seconds / static_cast<double>(kMiB)};
 }
 
-void measure_costs(std::span<const Lowered* const> programs, const MeasureOptions& options, CostTable& table) {
+bool calibrate(const std::string& device, int threads, const MeasureOptions& options, CostTable& table) {
+  if (table.contains(calibration_key(device, threads, "copy"))) return false;
+  bool entered = false;
+  for (const auto& [kernel, name, text] : calibration_programs(options.budget.bytes)) {
+    const Lowered lowered = kernels::prepare(program::parse_program(text), {.device = device, .threads = threads});
+    const int32_t op = middle_op(lowered, name);
+    const Bench bench(lowered, op);
+    if (align_up(bench.bytes(), kMostPageBytes) > options.budget.bytes) return entered;
+    FilePages pages = FilePages::host(host_page_bytes(bench.bytes()));
+    Arena arena(pages, bench.bytes(), options.budget);
+    entered |= enter(bench.measure(arena.data(), options.timer), calibration_key(device, threads, kernel),
+                     lowered.ops[static_cast<size_t>(op)], table);
+  }
+  return entered;
+}
+
+bool measure_costs(std::span<const Lowered* const> programs, const MeasureOptions& options, CostTable& table) {
   const auto start = Clock::now();
+  bool changed = false;
+  for (const Lowered* lowered : programs) {
+    if (seconds_since(start) < options.time_limit_s)
+      changed |= calibrate(lowered->device, lowered->threads, options, table);
+  }
   const std::vector<Wanted> wanted = find_wanted(programs, options, table);
-  if (wanted.empty()) return;
+  if (wanted.empty()) return changed;
   int64_t most = 0;
   for (const Wanted& one : wanted) most = std::max(most, Bench(*one.lowered, one.op).bytes());
   FilePages pages = FilePages::host(host_page_bytes(most));
   Arena arena(pages, most, options.budget);
+  std::optional<Clock::time_point> since_again;
   for (size_t i = 0; i < wanted.size() && seconds_since(start) < options.time_limit_s; ++i) {
     const Wanted& one = wanted[i];
+    if (one.again && !since_again) since_again = Clock::now();
+    if (one.again && seconds_since(*since_again) > kAgainS) break;
     const kernels::LoweredOp& op = one.lowered->ops[static_cast<size_t>(one.op)];
-    table[one.key] = {Bench(*one.lowered, one.op).seconds(arena.data()), op.flops, op.bytes};
+    changed |= enter(Bench(*one.lowered, one.op).measure(arena.data(), options.timer), one.key, op, table);
     if (options.told) options.told(i + 1, wanted.size());
   }
+  return changed;
 }
 
-void measure_costs(const Lowered& lowered, const MeasureOptions& options, CostTable& table) {
+bool measure_costs(const Lowered& lowered, const MeasureOptions& options, CostTable& table) {
   const Lowered* const one[] = {&lowered};
-  measure_costs(one, options, table);
+  return measure_costs(one, options, table);
 }
 
 }  // namespace plimsoll::plan

@@ -307,6 +307,7 @@ Measure measure_of_form(const StepPlan& step) {
     measure.saved_bytes -= change.saved_bytes;
     measure.cost_s -= change.cost_s;
   }
+  measure.cost_s = std::max(0.0, measure.cost_s);  // a way that is faster costs nothing
   return measure;
 }
 
@@ -332,8 +333,8 @@ std::variant<StepPlan, Refusal> search_changed(const ChangedForms& changed, cons
     return made;
   }
   auto& step = std::get<StepPlan>(made);
-  step.changes.push_back(
-      {changed.kind, changed.what, 1, before.bytes - step.unplanned_bytes, step.unplanned_s - before.seconds});
+  const double cost_s = std::max(0.0, step.unplanned_s - before.seconds);
+  step.changes.push_back({changed.kind, changed.what, 1, before.bytes - step.unplanned_bytes, cost_s});
   step.unplanned_bytes = before.bytes;
   step.unplanned_s = before.seconds;
   return made;
@@ -392,6 +393,12 @@ Costs StepPlan::costs() const {
     sum.estimated_s += times * programs[i].costs.estimated_s;
   }
   return sum;
+}
+
+SecondsRange StepPlan::predicted_range() const {
+  const Costs all = costs();
+  if (all.all_s() <= 0) return {predicted_s, predicted_s};
+  return {predicted_s * all.low_s() / all.all_s(), predicted_s * all.high_s() / all.all_s()};
 }
 
 std::vector<Measure> StepPlan::measures() const {

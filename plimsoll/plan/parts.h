@@ -53,6 +53,11 @@ struct PlannedProgram {
   Costs costs = {};  // of the program as it is
 };
 
+struct SecondsRange {
+  double low = 0;
+  double high = 0;
+};
+
 struct StepPlan {
   static constexpr int kVersion = 3;  // of its form as a file
 
@@ -73,8 +78,10 @@ struct StepPlan {
   double bound_s() const;              // no plan in this form is faster
   bool is_cut_short() const;
   Costs costs() const;  // of the programs as they are, in sums
+  // What the step may well take; where all was measured, no range but `predicted_s`.
+  SecondsRange predicted_range() const;
   // What changes the numbers, the form of the step where it is not as written, and what the programs do; times and
-  // costs are of a whole step.
+  // costs are of a whole step. No cost is negative.
   std::vector<Measure> measures() const;
 };
 

@@ -96,6 +96,9 @@ class Backward {
 
   Value operator[](Value value) const { return gradients_[static_cast<size_t>(value.index)]; }
 
+  // What was made here alone to be a gradient of a parameter, or of its copy in f16 or bf16, or to be added to one.
+  const std::vector<Value>& of_parameters() const { return of_parameters_; }
+
  private:
   Value ones(Value like) {
     const Value seed = fill(b_, 1.0, b_.type(like));
@@ -117,7 +120,7 @@ class Backward {
     for (int i = 0; i < gradient.arity(); ++i) {
       const Value result = gradient.results_[static_cast<size_t>(i)];
       if (!result) continue;
-      if (static_cast<size_t>(result.index) >= first_new) name_after(result, gradient.input(i));
+      if (static_cast<size_t>(result.index) >= first_new) made_for(gradient.input(i), result);
       accumulate(gradient.input(i), result);
     }
   }
@@ -136,14 +139,20 @@ class Backward {
     Value& sum = gradients_[static_cast<size_t>(of.index)];
     if (sum) {
       gradient = add(b_, sum, gradient);
-      name_after(gradient, of);
+      made_for(of, gradient);
     }
     sum = gradient;
   }
 
-  void name_after(Value gradient, Value of) { b_.rename(gradient, fmt::format("grad.{}", b_.program()[of].name)); }
+  void made_for(Value of, Value gradient) {
+    const Program& program = b_.program();
+    b_.rename(gradient, fmt::format("grad.{}", program[of].name));
+    const bool is_own = program[gradient].storage == gradient;
+    if (is_own && program[of].category == Category::parameter) of_parameters_.push_back(gradient);
+  }
 
   Builder& b_;
+  std::vector<Value> of_parameters_;
   std::vector<bool> depends_;
   std::vector<Value> gradients_;  // of the values that were there before
 };
@@ -151,8 +160,8 @@ class Backward {
 namespace {
 
 // Gradients of parameters are memory of their own kind; those of anything else are activations.
-void categorise(Builder& b, std::span<const Value> wanted, std::span<const Value> found) {
-  std::vector<Value> of_parameters;
+void categorise(Builder& b, std::span<const Value> wanted, std::span<const Value> found,
+                std::vector<Value> of_parameters) {
   for (size_t i = 0; i < found.size(); ++i) {
     const Program& program = b.program();
     if (!found[i] || program[wanted[i]].category != Category::parameter) continue;
@@ -174,7 +183,7 @@ std::vector<Value> gradients(Builder& b, std::span<const Root> roots, std::span<
   b.set_phase(phase);
   std::vector<Value> found;
   for (const Value value : wanted) found.push_back(backward[value]);
-  categorise(b, wanted, found);
+  categorise(b, wanted, found, backward.of_parameters());
   return found;
 }
 

@@ -1,6 +1,7 @@
 #include "plimsoll/train/fit.h"
 
 #include <algorithm>
+#include <string>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/process.h"
@@ -9,15 +10,14 @@
 namespace plimsoll::train {
 namespace {
 
-constexpr int64_t kFirstStashed = int64_t{1} << 32;  // slots below are the kernels' own
 constexpr int64_t kLeastMargin = 8 * kMiB;
 constexpr int64_t kMarginShare = 256;
 constexpr int64_t kSpareOfMargin = 4;  // a quarter of it may go to an overhead that was booked too small
 constexpr int64_t kPage = 4096;
 constexpr int kTries = 3;  // the overhead of a plan is known when its kernels are bound
 
-// Calls f(slot, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
-// sums of gradients aside: they are zero between steps. Slots go by name: the same in every form of the step.
+// Calls f(name, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
+// sums of gradients aside: they are zero between steps. Names are the same in every form of the step.
 template <class F>
 void for_each_kept(run::Session& session, const F& f) {
   run::Executor& executor = session.executor();
@@ -27,8 +27,7 @@ void for_each_kept(run::Session& session, const F& f) {
     for (const program::Value value : *list) {
       const bool is_spilled = std::find(spilled.begin(), spilled.end(), value) != spilled.end();
       if (is_spilled || program[value].category == Category::gradient) continue;
-      const auto slot = static_cast<int64_t>(std::hash<std::string>()(program[value].name) >> 2);
-      f(kFirstStashed + slot, executor.bytes(value));
+      f(program[value].name, executor.bytes(value));
     }
   }
 }
@@ -110,17 +109,17 @@ std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& bu
 std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
                                     const plan::PlanOptions& options) {
   SpillFile::Job last = -1;
-  for_each_kept(*fit.session, [&](int64_t slot, std::span<std::byte> bytes) {
+  for_each_kept(*fit.session, [&](const std::string& name, std::span<std::byte> bytes) {
     const auto size = static_cast<int64_t>(bytes.size());
-    last = stash.write(bytes.data(), size, stash.slot(slot, size));
+    last = stash.write(bytes.data(), size, stash.slot(name, size));
   });
   stash.wait(last);
   fit.session.reset();
   auto fitted = fit_beside(booked_overhead(forms, true), forms, budget, options);
   if (auto* again = std::get_if<Fit>(&fitted)) {
-    for_each_kept(*again->session, [&](int64_t slot, std::span<std::byte> bytes) {
+    for_each_kept(*again->session, [&](const std::string& name, std::span<std::byte> bytes) {
       const auto size = static_cast<int64_t>(bytes.size());
-      last = stash.read(bytes.data(), size, stash.slot(slot, size));
+      last = stash.read(bytes.data(), size, stash.slot(name, size));
     });
     stash.wait(last);
   }

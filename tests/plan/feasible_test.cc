@@ -1,0 +1,113 @@
+// What fits does not depend on what ops cost: the same program, whatever was measured, has the same smallest budget,
+// and that budget is then accepted.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/step_oracle.h"
+#include "tests/memory/sanitized.h"
+#include "tests/plan/small_steps.h"
+
+namespace plimsoll::plan {
+namespace {
+
+using kernels::Lowered;
+
+constexpr int64_t kBatch = 4;
+const int kCaches = kSanitized ? 2 : 6;
+
+// Between a microsecond and a second, the same for the same op of a program.
+Costs random_costs(const Lowered& lowered, unsigned seed) {
+  Costs costs;
+  std::mt19937 random(seed);
+  for (const kernels::LoweredOp& op : lowered.ops) {
+    const double seconds = std::pow(10.0, -static_cast<double>(random() % 600) / 100);
+    costs.seconds.push_back(op.kernel.bind ? seconds : 0);
+    costs.measured_s += costs.seconds.back();
+  }
+  return costs;
+}
+
+class Feasible : public testing::TestWithParam<const char*> {
+ protected:
+  Feasible() {
+    const models::ModelInfo& model = models::find_model(GetParam());
+    if (model.usual.contains("sequence")) asked_.sizes["sequence"] = 5;
+    try {
+      parts_ = models::build_parts_step(model, asked_);
+    } catch (const UnsupportedError&) {  // taken whole
+    }
+  }
+
+  StepForms forms(unsigned seed) const {
+    const models::ModelInfo& model = models::find_model(GetParam());
+    const auto formed = [&model, this](const program::StepForm& form) {
+      models::StepOptions asked = asked_;
+      asked.form = form;
+      return kernels::prepare(models::build_step(model, asked), {.threads = 1});
+    };
+    StepForms forms{kBatch, [formed] { return formed({}); }};
+    forms.formed = formed;
+    forms.places = models::find_slice_places(model, asked_);
+    if (parts_) {
+      forms.part = [this](int64_t size) {
+        return kernels::prepare(program::bind(parts_->split.part, {{"batch", size}}), {.threads = 1});
+      };
+      forms.update = [this] { return kernels::prepare(parts_->split.update, {.threads = 1}); };
+    }
+    if (seed > 0) forms.costs = [seed](const Lowered& lowered) { return random_costs(lowered, seed); };
+    return forms;
+  }
+
+  static PlanOptions options_for(int64_t budget) {
+    return {.budget_bytes = budget, .work_limit = 20'000, .time_limit_s = 1e9};
+  }
+
+  models::StepOptions asked_ = {.sizes = {{"batch", kBatch}}, .size = models::Size::small};
+  std::optional<models::PartsStep> parts_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, Feasible, testing::Values("mobilenet_v2", "unet", "gpt2-nano", "lenet"),
+                         [](const auto& info) {
+                           return std::string(info.param == std::string("gpt2-nano") ? "gpt2_nano" : info.param);
+                         });
+
+TEST_P(Feasible, BudgetsAreTheSameWhateverTheCostCacheHolds) {
+  const auto refused = plan_step(forms(0), options_for(1));
+  const int64_t smallest = std::get<Refusal>(refused).smallest_bytes;
+  for (int seed = 1; seed <= kCaches; ++seed) {
+    SCOPED_TRACE(seed);
+    const StepForms now = forms(static_cast<unsigned>(seed));
+    EXPECT_EQ(std::get<Refusal>(plan_step(now, options_for(1))).smallest_bytes, smallest);
+    const auto made = plan_step(now, options_for(smallest));
+    ASSERT_TRUE(std::holds_alternative<StepPlan>(made));
+    EXPECT_LE(std::get<StepPlan>(made).arena_bytes, smallest);
+    EXPECT_EQ(find_fault(std::get<StepPlan>(made), kBatch), std::nullopt);
+    EXPECT_TRUE(std::holds_alternative<Refusal>(plan_step(now, options_for(smallest - 64))));
+  }
+}
+
+TEST_P(Feasible, PlansCostNothingOrMore) {
+  StepForms forms = this->forms(0);
+  const auto whole = static_cast<double>(forms.whole().ops.size());
+  // The whole batch is thought to take ages, parts of it nothing.
+  forms.costs = [whole](const Lowered& lowered) {
+    Costs costs = costs_of(lowered, {});
+    for (double& seconds : costs.seconds) seconds *= static_cast<double>(lowered.ops.size()) == whole ? 1e4 : 1;
+    return costs;
+  };
+  const int64_t smallest = std::get<Refusal>(plan_step(forms, options_for(1))).smallest_bytes;
+  const int64_t most = plan_memory(forms.whole()).placement.arena_bytes;
+  for (const int64_t budget : {smallest, (smallest + most) / 2}) {
+    const auto made = plan_step(forms, options_for(budget));
+    for (const Measure& measure : std::get<StepPlan>(made).measures()) {
+      EXPECT_GE(measure.cost_s, 0) << measure.kind << " " << measure.what;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::plan
