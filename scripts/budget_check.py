@@ -29,21 +29,21 @@ CONFIGURATIONS = (
     "lenet --batch 64 --optimizer adam --precision f16",
     "p14 --batch 4 --optimizer sgd",
     "p14 --batch 6 --optimizer momentum --precision bf16",
-    "p11 --batch 8 --optimizer sgd",
+    "p13 --batch 1 --optimizer sgd",
+    "p11 --batch 2 --optimizer sgd",
     "gpt2-nano --batch 4 --seq 32 --optimizer adam",
     "gpt2-nano --batch 16 --optimizer adamw",
     "gpt2-nano --batch 8 --seq 64 --optimizer sgd --precision bf16",
     "gpt2-nano --batch 2 --seq 32 --optimizer adam --allow 8-bit-state",
     "resnet18 --batch 1 --optimizer sgd",
-    "resnet18 --batch 4 --optimizer momentum --allow batch-norm-parts",
+    "resnet18 --batch 2 --optimizer momentum --allow batch-norm-parts",
     "resnet50 --batch 1 --optimizer sgd",
-    "mobilenet_v2 --batch 4 --optimizer sgd",
-    "mobilenet_v2 --batch 2 --optimizer adam --precision bf16",
-    "squeezenet --batch 2 --optimizer momentum",
+    "mobilenet_v2 --batch 1 --optimizer adam",
+    "mobilenet_v2 --batch 4 --optimizer sgd --precision bf16",
+    "densenet121 --batch 1 --optimizer momentum",
     "vit_b_16 --batch 1 --optimizer sgd",
-    "alexnet --batch 2 --optimizer sgd",
 )
-QUICK = (2, 14)  # places in the list
+QUICK = (2, 15)  # places in the list
 QUICK_MULTIPLES = (1, 1.1)
 
 
