@@ -118,7 +118,7 @@ class AlternativeSearch {
   }
 
   void take_smaller_batch(int64_t batch) {
-    const KnownCosts known;
+    KnownCosts known;
     const auto costs = [&](const kernels::Lowered& lowered) { return known.of(lowered).seconds; };
     const auto found = plan::find_largest_batch(step_of_batch(options_, form_), costs, limited(), batch - 1);
     if (!found) return;

@@ -46,7 +46,14 @@ class KnownCosts {
     table_ = std::move(loaded.table);
   }
 
-  plan::Costs of(const kernels::Lowered& lowered) const { return plan::costs_of(lowered, table_); }
+  // Gives back the memory of what the file has, until that is asked for.
+  void rest() {
+    if (path_.empty() || !is_kept_) return;
+    std::erase_if(table_, [](const auto& entry) { return entry.second.quiet; });
+    is_loaded_ = false;
+  }
+
+  plan::Costs of(const kernels::Lowered& lowered) { return plan::costs_of(lowered, table()); }
 
   // Times what the programs of a step run, as far as it is not known. Whether anything was learnt.
   bool learn(const plan::StepPlan& step) {
@@ -60,7 +67,7 @@ class KnownCosts {
     }
     std::vector<const kernels::Lowered*> programs;
     for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
-    if (!plan::measure_costs(programs, options, table_)) return false;
+    if (!plan::measure_costs(programs, options, table())) return false;
     save();
     return true;
   }
@@ -68,29 +75,38 @@ class KnownCosts {
   // What the CPU can do, where that is not known: three short kernels.
   void calibrate(int threads) {
     const int count = kernels::thread_count({.threads = threads});
-    if (plan::calibrate("cpu", count, {.budget = machine_budget()}, table_)) save();
+    if (plan::calibrate("cpu", count, {.budget = machine_budget()}, table())) save();
   }
 
   // What plans need to know of the disk of a folder: measured once.
   plan::SpillOptions spill_in(const std::string& folder) {
-    const size_t known = table_.size();
+    const size_t known = table().size();
     const plan::SpillOptions spill = plan::measure_spill(folder, table_);
     if (table_.size() > known) save();
     return spill;
   }
 
  private:
+  plan::CostTable& table() {
+    if (!is_loaded_) table_.merge(plan::load_costs(path_).table);
+    is_loaded_ = true;
+    return table_;
+  }
+
   // A cache that cannot be written is no reason not to run.
-  void save() const {
+  void save() {
     try {
       if (!path_.empty()) plan::save_costs(path_, table_);
     } catch (const SystemError& error) {
+      is_kept_ = false;
       fmt::print(stderr, "note: times of kernels are not kept: {}\n", error.what());
     }
   }
 
   std::string path_ = plan::cost_cache_path();
   plan::CostTable table_;
+  bool is_loaded_ = true;
+  bool is_kept_ = true;  // what was learnt is in the file
 };
 
 class ModelForms {
@@ -170,6 +186,7 @@ class ModelForms {
                             return prepare(program::spill_state(models::build_step(model_, built.asked), spilled));
                           }};
     forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
+    forms.rest = [costs = costs_] { costs->rest(); };
     if (measure_) forms.learn = [costs = costs_](const plan::StepPlan& step) { return costs->learn(step); };
     if (built.asked.training) {
       forms.places = places_;

@@ -66,7 +66,7 @@ std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const
 }
 
 std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_bytes) {
-  const KnownCosts known;
+  KnownCosts known;
   const auto costs = [&](const Lowered& lowered) { return known.of(lowered).seconds; };
   plan::PlanOptions options = plan_options(verb, budget_bytes);
   options.work_limit /= 10;  // for each of some twenty sizes

@@ -13,6 +13,7 @@
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/report/plot.h"
 #include "plimsoll/train/fit.h"
+#include "plimsoll/train/overhead.h"
 #include "plimsoll/train/parts_trainer.h"
 
 namespace plimsoll::cli {
@@ -87,9 +88,9 @@ inline void print_picture(const train::Fit& fit, const Budget& budget) {
 inline void print_plan(const train::Fit& fit, const Budget& budget, std::string_view costs) {
   print_bytes("unplanned", fit.plan.unplanned_bytes, "the whole batch at once");
   print_bytes("budget", budget.bytes, budget.source);
-  print_bytes("overhead", fit.overhead_bytes, "code, libraries, kernels, stacks: measured");
-  print_bytes("kept free", fit.margin_bytes, "for what the run takes beside that");
   print_bytes("arena", fit.plan.arena_bytes, batch_text(fit.plan));
+  print_bytes("overhead", fit.overhead_bytes, "code, libraries, kernels, stacks, the system's own");
+  print_bytes("peak", fit.predicted_peak_bytes, "of the process, predicted");
   fmt::print("  {:<10} {:>12}  a step: {}\n", "predicted", predicted_text(fit.plan), costs);
   if (const auto file = kernels::spill_file(); file && file->bytes() > 0) {
     print_bytes("spilled", file->bytes(), fmt::format("in {}", file->folder()));
@@ -148,9 +149,8 @@ inline std::string refusal_text(const ModelOptions& options, const Budget& budge
                                 const std::string& why_whole, const std::vector<Alternative>& ways) {
   const int64_t smallest = no_fit.smallest_budget_bytes();
   std::string text = fmt::format(
-      "{} does not fit in {}\n  smallest budget: {} ({} bytes), of which {} for the process itself and {} kept free",
-      options.model, format_bytes(budget.bytes), format_bytes(smallest), format_count(smallest),
-      format_bytes(no_fit.overhead_bytes), format_bytes(train::margin_for(smallest)));
+      "{} does not fit in {}\n  smallest budget: {} ({} bytes), of which {} for the process itself", options.model,
+      format_bytes(budget.bytes), format_bytes(smallest), format_count(smallest), format_bytes(no_fit.overhead_bytes));
   if (!no_fit.refusal.binding_op.empty()) {
     text += fmt::format("\n  {} at once, set by {}", format_bytes(no_fit.refusal.smallest_bytes),
                         no_fit.refusal.binding_op);
