@@ -15,6 +15,10 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr int kTries = 4;
 
+// Small models take less to run than to plan. What planning takes is measured, and differs a little each time.
+constexpr int64_t kSparePlanning = kMiB;
+constexpr int64_t kPlanningGrain = 2 * kMiB;
+
 // Calls f(name, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
 // sums of gradients aside: they are zero between steps. Names are the same in every form of the step.
 template <class F>
@@ -63,7 +67,9 @@ Bound bound_of(const plan::StepPlan& step) {
 }  // namespace
 
 int64_t NoFit::smallest_budget_bytes() const {
-  return align_up(process_bytes(refusal.smallest_bytes, overhead_bytes), kPage);
+  const int64_t running = align_up(process_bytes(refusal.smallest_bytes, overhead_bytes), kPage);
+  const int64_t planning = align_up(planning_bytes + kSparePlanning, kPlanningGrain);
+  return planning_bytes > 0 ? std::max(running, planning) : running;
 }
 
 std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budget) {
@@ -93,19 +99,21 @@ class Fitting {
 
   std::variant<Fit, NoFit> run() {
     int64_t overhead = booked_;
-    std::optional<NoFit> refused;
+    plan::Refusal refusal;
+    bool was_refused = false;
     for (int i = 0; i < kTries; ++i) {
       plan::PlanOptions asked = options_;
       asked.budget_bytes = std::max<int64_t>(0, arena_within(budget_.bytes, overhead));
       auto planned = plan::plan_step(forms_, asked);
-      if (auto* refusal = std::get_if<plan::Refusal>(&planned)) {
-        NoFit no_fit = refuse(std::move(*refusal));
-        if (refused || no_fit.smallest_budget_bytes() > budget_.bytes) return no_fit;
-        overhead = no_fit.overhead_bytes;  // less than that of a plan which takes more steps
-        refused = std::move(no_fit);
+      if (auto* refused = std::get_if<plan::Refusal>(&planned)) {
+        refusal = std::move(*refused);
+        overhead = std::max(booked_, overhead_of(refusal.smallest_steps));
+        if (was_refused || process_bytes(refusal.smallest_bytes, overhead) > budget_.bytes) break;
+        was_refused = true;  // beside the overhead of a plan that takes more steps; the smallest fits
         continue;
       }
       auto& step = std::get<plan::StepPlan>(planned);
+      refusal.smallest_bytes = step.arena_bytes;
       const int64_t needed = overhead_of(bound_of(step).steps);
       if (process_bytes(step.arena_bytes, needed) > budget_.bytes) {
         overhead = std::max(overhead + kPage, needed);
@@ -113,13 +121,10 @@ class Fitting {
       }
       Fit fit = bind(std::move(step), asked.budget_bytes);
       if (fit.margin_bytes >= 0) return fit;
+      if (planning_bytes() > budget_.bytes) break;
       overhead = std::max(overhead, needed) - fit.margin_bytes;
     }
-    plan::PlanOptions none = options_;
-    none.budget_bytes = 0;
-    NoFit no_fit = refused ? std::move(*refused) : refuse(std::get<plan::Refusal>(plan::plan_step(forms_, none)));
-    no_fit.overhead_bytes = std::max(no_fit.overhead_bytes, overhead);
-    return no_fit;
+    return NoFit{overhead, std::move(refusal), planning_bytes()};
   }
 
  private:
@@ -127,10 +132,8 @@ class Fitting {
     return booked_overhead({.steps = steps, .threads = threads_}, held_bytes_);
   }
 
-  NoFit refuse(plan::Refusal refusal) const {
-    const int64_t overhead = std::max(booked_, overhead_of(refusal.smallest_steps));
-    return {overhead, std::move(refusal)};
-  }
+  // The most until now, where it is of this call.
+  int64_t planning_bytes() const { return process_peak_bytes() > peak_before_ ? peak_until_now() : 0; }
 
   Fit bind(plan::StepPlan step, int64_t arena_budget) const {
     const Bound bound = bound_of(step);
@@ -142,7 +145,7 @@ class Fitting {
     fit.session = bind_plan(fit.plan, budget_);
     trim_heap();
     fit.overhead_bytes = measured_overhead(bound, fit.plan.arena_bytes);
-    fit.predicted_peak_bytes = std::max(process_bytes(fit.plan.arena_bytes, fit.overhead_bytes), peak_until_now());
+    fit.predicted_peak_bytes = std::max(process_bytes(fit.plan.arena_bytes, fit.overhead_bytes), planning_bytes());
     fit.margin_bytes = budget_.bytes - fit.predicted_peak_bytes;
     return fit;
   }
@@ -152,7 +155,8 @@ class Fitting {
   plan::PlanOptions options_;
   int threads_ = 1;
   int64_t held_bytes_ = 0;  // by the process when it began
-  int64_t booked_ = 0;      // for a plan of as many steps as the step has ops
+  int64_t peak_before_ = process_peak_bytes();
+  int64_t booked_ = 0;  // for a plan of as many steps as the step has ops
 };
 
 }  // namespace

@@ -25,6 +25,7 @@ struct Fit {
 struct NoFit {
   int64_t overhead_bytes = 0;  // as it was booked
   plan::Refusal refusal;       // of the arena
+  int64_t planning_bytes = 0;  // that the process took to find this out; 0: no more than before
 
   // Of the whole process, in whole pages. A run within it fits.
   int64_t smallest_budget_bytes() const;
