@@ -44,7 +44,8 @@ const std::vector<Case> kCases = {{"mlp", {{"batch", 16}}},
                                   {"gpt2-nano", {{"batch", 1}, {"sequence", 128}}},
                                   {"gpt2-nano", {{"batch", 8}, {"sequence", 64}}}};
 constexpr double kFractions[] = {1, 0.6, 0.35};  // of the activation memory of the step as it is
-constexpr int kSteps = 3;                        // after one that warms up; the median counts
+constexpr size_t kSteps = 3;                     // that nobody disturbed, after one that warms up; the median counts
+constexpr int kTries = 12;                       // for them
 constexpr double kTarget = 0.08;                 // of the median
 constexpr double kTargetOfEach = 0.25;
 
@@ -58,7 +59,7 @@ class BusyProcess {
  public:
   explicit BusyProcess(bool wanted) : child_(wanted ? fork() : -1) {
     volatile uint64_t count = 0;
-    while (child_ == 0) count += 1;
+    while (child_ == 0) count = count + 1;
     stop();
   }
   ~BusyProcess() {
@@ -108,7 +109,8 @@ class Subject {
     return forms;
   }
 
-  double measured_s(const plan::StepPlan& step, run::Session& session) const {
+  // Nothing when other processes disturbed every step.
+  std::optional<double> measured_s(const plan::StepPlan& step, run::Session& session) const {
     constexpr double kRate = 1e-4;
     start(session.executor());
     if (!step.in_parts()) {
@@ -144,12 +146,14 @@ class Subject {
   }
 
   template <class T>
-  double median_step_s(T& trainer) const {
+  std::optional<double> median_step_s(T& trainer) const {
     trainer.step();
     std::vector<double> seconds;
-    for (int i = 0; i < kSteps; ++i) {
-      seconds.push_back(plan::time_on_machine([&] { trainer.step(); }).alone_s(threads_));
+    for (int i = 0; i < kTries && seconds.size() < kSteps; ++i) {
+      const plan::Timed timed = plan::time_on_machine([&] { trainer.step(); });
+      if (threads_ == 1 || timed.is_quiet()) seconds.push_back(timed.alone_s(threads_));
     }
+    if (seconds.empty()) return std::nullopt;
     return median(seconds);
   }
 
@@ -178,11 +182,15 @@ void run_case(const Case& wanted, const Options& options, const BusyProcess& oth
     auto* step = std::get_if<plan::StepPlan>(&made);
     if (step == nullptr) continue;
     const auto session = train::bind_plan(*step, machine_budget());
-    const double measured = subject.measured_s(*step, *session);
-    errors.push_back(step->predicted_s / measured - 1);
-    fmt::print("  {:<14} {:>5} {:>6.0f} % {:>6} {:>10.1f} {:>10.1f} {:>+8.1f} %\n", wanted.model,
-               wanted.sizes.at("batch"), fraction * 100, step->sizes.size(), step->predicted_s * 1e3, measured * 1e3,
-               errors.back() * 100);
+    const auto measured = subject.measured_s(*step, *session);
+    fmt::print("  {:<14} {:>5} {:>6.0f} % {:>6} {:>10.1f} ", wanted.model, wanted.sizes.at("batch"), fraction * 100,
+               step->sizes.size(), step->predicted_s * 1e3);
+    if (!measured) {
+      fmt::print("  others disturbed every step: not counted\n");
+      continue;
+    }
+    errors.push_back(step->predicted_s / *measured - 1);
+    fmt::print("{:>10.1f} {:>+8.1f} %\n", *measured * 1e3, errors.back() * 100);
   }
 }
 
@@ -213,6 +221,7 @@ int main(int argc, char** argv) try {
              "measured", "error");
   std::vector<double> errors;
   for (const Case& wanted : kCases) run_case(wanted, options, other, errors);
+  if (errors.empty()) throw InputError({}, "others disturbed every step; run it again on a quieter machine");
   for (double& error : errors) error = std::abs(error);
   const double middle = median(errors);
   const double largest = *std::max_element(errors.begin(), errors.end());

@@ -29,7 +29,7 @@ constexpr size_t kRuns = 5;           // that are not disturbed, after one that 
 constexpr size_t kTries = 12;         // for them
 constexpr double kLongEnough = 0.1;   // seconds of runs after which one more tells nothing new
 constexpr double kTooLong = 0.3;      // likewise where all were disturbed
-constexpr double kMostCorrected = 4;  // times that a run may have been longer than alone: it says nothing then
+constexpr double kMostCorrected = 4;  // times that a run on several threads may have been longer than alone
 constexpr int kEnoughRuns = 3;        // of the process, in which an op was measured
 constexpr double kAgainS = 0.2;       // for measuring again what was measured in fewer
 constexpr double kSame = 0.05;        // a change of a time that makes no other plan
@@ -91,7 +91,8 @@ Measured least_of_runs(const kernels::Task& task, int threads, const Timer& time
     sum += run.wall_s;
     const double alone = run.alone_s(threads);
     quiet += run.is_quiet() ? 1 : 0;
-    if (run.is_quiet() < best.quiet || alone * kMostCorrected < run.wall_s) continue;
+    const bool says_nothing = threads > 1 && alone * kMostCorrected < run.wall_s;
+    if (run.is_quiet() < best.quiet || says_nothing) continue;
     const bool is_better = run.is_quiet() > best.quiet || alone < best.seconds;
     if (is_better) best = {alone, run.is_quiet()};
   }

@@ -28,6 +28,10 @@ TEST(SpillFile, GivesBackWhatWasWrittenAndZerosBeforeThat) {
   const int64_t two = file.slot(2, size);
   EXPECT_EQ(file.slot(1, size), one);
   EXPECT_THROW(file.slot(1, size + 8), ArgumentError);
+  const int64_t named = file.slot("one", size);
+  EXPECT_EQ(file.slot("one", size), named);
+  EXPECT_NE(file.slot("two", size), named);
+  EXPECT_THROW(file.slot("one", size + 8), ArgumentError);
   file.write(bytes(numbers), size, two);
   std::vector<int64_t> first(numbers.size(), 7);
   std::vector<int64_t> second(numbers.size(), 7);

@@ -31,6 +31,23 @@ struct TwoLayers {
   Value loss = matmul(b, hidden, w2, {.transpose_b = true});
 };
 
+// A weight that two ops use has a gradient from each, which are added: all three are memory of gradients.
+TEST(Autodiff, BooksEveryPartOfATiedWeightsGradientAsAGradient) {
+  Builder b;
+  const Value x = b.input("x", {DType::f32, {1, 4}});
+  const Value w = b.parameter("w", {DType::f32, {4, 4}});
+  const Value hidden = relu(b, matmul(b, x, w));
+  const Value loss = matmul(b, matmul(b, hidden, w), x, {.transpose_b = true});
+  gradients(b, loss, std::span(&w, 1));
+  int64_t gradients_of_w = 0;
+  for (const ValueInfo& value : b.program().values) {
+    const bool is_activation = value.type.shape.elements() != 16;
+    EXPECT_EQ(value.category == Category::gradient, !is_activation && value.name != "w") << value.name;
+    gradients_of_w += value.category == Category::gradient ? 1 : 0;
+  }
+  EXPECT_EQ(gradients_of_w, 3);
+}
+
 TEST(Autodiff, EmitsOnlyWhatIsAsked) {
   TwoLayers net;
   const Value found = gradients(net.b, net.loss, std::span(&net.w2, 1))[0];

@@ -84,6 +84,17 @@ TEST(InPartsOfF16, TrainsAsTheWholeBatch) {
   }
 }
 
+// Each part's gradients are rounded to bf16, whose unit is 2^-8, before they are summed in f32.
+TEST(InPartsOfBf16, TrainsAsTheWholeBatchToRounding) {
+  for (const char* model : {"mlp", "lenet", "gpt2-nano"}) {
+    const Case tested{.model = model, .batch = 7, .uneven = true, .precision = DType::bf16};
+    const Outcome whole = train_whole(tested);
+    const Outcome parts = train_in_parts(tested, {3, 3, 1});
+    for (int i = 0; i < kSteps; ++i) EXPECT_NEAR(parts.losses[i], whole.losses[i], 0x1p-8 * std::abs(whole.losses[i]));
+    EXPECT_LT(largest_difference(whole, parts), 0x1p-6) << model;
+  }
+}
+
 TEST(InPartsOfF16, AStepIsSkippedWhenTheGradientsOfAPartOverflow) {
   CutModel model({.model = "mlp", .batch = 5, .precision = DType::f16}, {3, 2});
   run::Executor& executor = model.session.executor();
@@ -132,11 +143,11 @@ TEST(PartSizes, AreEvenButForTheLast) {
   EXPECT_THROW(plan::part_sizes(0, 1), ArgumentError);
 }
 
-TEST(SyntheticData, IsTheSameHoweverTheBatchIsCut) {
+TEST(SyntheticBatch, IsTheSameHoweverTheBatchIsCut) {
   const auto read = [](const char* type, int64_t samples, int64_t first) {
     const Program program = program::parse_program(fmt::format("input %x: {}[{},7]\n", type, samples));
     std::vector<std::byte> bytes(static_cast<size_t>(samples * 7) * (std::string_view(type) == "f32" ? 4 : 8));
-    train::SyntheticData(5, 2).read(program, program.inputs[0], first, bytes);
+    train::SyntheticBatch(5, 2).read(program, program.inputs[0], first, bytes);
     return bytes;
   };
   for (const char* type : {"f32", "i64"}) {

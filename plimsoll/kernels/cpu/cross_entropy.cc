@@ -10,6 +10,7 @@
 #include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/lines.h"
+#include "plimsoll/kernels/cpu/support/sums.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::kernels {
@@ -96,29 +97,29 @@ bool reads_lines(const Use& use) {
 
 Kernel forward(const Use& use) {
   const Classes classes(use, 0);
-  const int64_t sums = align_up(classes.threads * 8, kAlignment);
+  const int64_t sums = align_up(kSumParts * 8, kAlignment);
   return {sums, [=, wants_lse = use.wants(1)](const Memory& m) -> Task {
             return [=, logits = m.inputs[0], targets = m.in<int64_t>(1), loss = m.out<float>(),
                     lse = wants_lse ? m.out<float>(1) : nullptr, partial = m.scratch_at<double>(0)] {
               const int64_t counted = classes.count(targets);
               const Lines& lines = classes.lines;
-              for (int part = 0; part < classes.threads; ++part) partial[part] = 0;
-              parallel(classes.threads, lines.count(), lines.grain(), [&](int part, int64_t begin, int64_t end) {
-                double sum = 0;
-                for (int64_t line = begin; line < end; ++line) {
-                  const bool counts = targets[line] != classes.ignored;
-                  const std::byte* x = logits + classes.begin_bytes(line);
-                  const float log_sum = counts ? classes.log_sum_exp(x) : 0;
-                  const float part_loss = counts ? classes.loss(x, targets[line], log_sum) : 0;
-                  if (lse != nullptr) lse[line] = log_sum;
-                  if (classes.each) loss[line] = part_loss;
-                  sum += static_cast<double>(part_loss);
-                }
-                partial[part] = sum;
-              });
+              parallel_sums(classes.threads, lines.count(), lines.grain(),
+                            [&](int part, int, int64_t begin, int64_t end) {
+                              double sum = 0;
+                              for (int64_t line = begin; line < end; ++line) {
+                                const bool counts = targets[line] != classes.ignored;
+                                const std::byte* x = logits + classes.begin_bytes(line);
+                                const float log_sum = counts ? classes.log_sum_exp(x) : 0;
+                                const float part_loss = counts ? classes.loss(x, targets[line], log_sum) : 0;
+                                if (lse != nullptr) lse[line] = log_sum;
+                                if (classes.each) loss[line] = part_loss;
+                                sum += static_cast<double>(part_loss);
+                              }
+                              partial[part] = sum;
+                            });
               if (classes.each) return;
               double total = 0;
-              for (int part = 0; part < classes.threads; ++part) total += partial[part];
+              for (int part = 0; part < sum_parts(lines.count(), lines.grain()); ++part) total += partial[part];
               *loss = static_cast<float>(classes.mean ? total / static_cast<double>(counted) : total);
             };
           }};

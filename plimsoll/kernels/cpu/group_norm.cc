@@ -119,7 +119,7 @@ void group_gradient(const GroupNorm& norm, Statistics s, const GroupGradient& r)
   }
 }
 
-// Each thread sums what its groups add to the weights' gradients; the parts are added in their order.
+// Each part sums what its groups add to the weights' gradients; the parts are added in their order.
 Kernel backward(const Use& use) {
   const GroupNorm norm(use);
   const int64_t width = norm.all_channels();
@@ -127,8 +127,8 @@ Kernel backward(const Use& use) {
     return [=, dy = m.in<float>(0), x = m.in<float>(1), mean = m.in<float>(2), rstd = m.in<float>(3),
             weight = m.in<float>(4), dx = m.out<float>(), dweight = wants_weight ? m.out<float>(1) : nullptr,
             dbias = wants_bias ? m.out<float>(2) : nullptr, partial = m.scratch_at<float>(0)] {
-      float* bias_partial = partial + norm.threads * width;
-      parallel(norm.threads, norm.count(), norm.grain(), [=](int part, int64_t begin, int64_t end) {
+      float* bias_partial = partial + kSumParts * width;
+      parallel_sums(norm.threads, norm.count(), norm.grain(), [=](int part, int, int64_t begin, int64_t end) {
         float* weight_sum = partial + part * width;
         float* bias_sum = bias_partial + part * width;
         for (int64_t i = 0; i < width; ++i) weight_sum[i] = bias_sum[i] = 0;
@@ -140,12 +140,12 @@ Kernel backward(const Use& use) {
                           weight_sum + channel, bias_sum + channel});
         }
       });
-      const int parts = parts_of(norm.threads, norm.count(), norm.grain());
+      const int parts = sum_parts(norm.count(), norm.grain());
       if (dweight != nullptr) add_partials(dweight, partial, parts, width);
       if (dbias != nullptr) add_partials(dbias, bias_partial, parts, width);
     };
   };
-  return {align_up(2 * norm.threads * width * 4, kAlignment), bind};
+  return {align_up(2 * kSumParts * width * 4, kAlignment), bind};
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/sums.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels {
@@ -24,10 +24,10 @@ Kernel loss_kernel(const Use& use, F f) {
   use.require_f32(0);
   const Reduction reduction(use.call);
   const int64_t count = use.in(0).elements();
-  return {align_up(use.threads * 8, kAlignment), [=, threads = use.threads](const Memory& m) -> Task {
+  return {align_up(kSumParts * 8, kAlignment), [=, threads = use.threads](const Memory& m) -> Task {
             return [=, x = m.in<float>(0), target = m.in<float>(1), loss = m.out<float>(),
                     partial = m.scratch_at<double>(0)] {
-              parallel(threads, count, kGrain, [&](int part, int64_t begin, int64_t end) {
+              parallel_sums(threads, count, kGrain, [&](int part, int, int64_t begin, int64_t end) {
                 double sum = 0;
                 for (int64_t i = begin; i < end; ++i) {
                   const float one = f(x[i], target[i]);
@@ -38,7 +38,7 @@ Kernel loss_kernel(const Use& use, F f) {
               });
               if (reduction.each) return;
               double total = 0;
-              for (int part = 0; part < parts_of(threads, count, kGrain); ++part) total += partial[part];
+              for (int part = 0; part < sum_parts(count, kGrain); ++part) total += partial[part];
               *loss = static_cast<float>(reduction.mean ? total / static_cast<double>(count) : total);
             };
           }};

@@ -150,7 +150,7 @@ Kernel backward(const Use& use, bool centred) {
   const bool wants_weight = use.wants(1);
   const bool wants_bias = centred && use.wants(2);
   const int rstd_place = centred ? 3 : 2;
-  const int64_t sums = align_up(2 * norm.threads * norm.width * 4, kAlignment);
+  const int64_t sums = align_up(2 * kSumParts * norm.width * 4, kAlignment);
   return {sums + norm.room_bytes(2), [=](const Memory& m) -> Task {
             return [=, dy = WideInput(norm.like_x, m.inputs[0]), x = WideInput(norm.like_x, m.inputs[1]),
                     mean = centred ? m.in<float>(2) : nullptr, rstd = m.in<float>(rstd_place),
@@ -158,22 +158,23 @@ Kernel backward(const Use& use, bool centred) {
                     dweight = wants_weight ? m.out<float>(1) : nullptr, dbias = wants_bias ? m.out<float>(2) : nullptr,
                     partial = m.scratch_at<float>(0), rooms = m.scratch + sums] {
               const int64_t width = norm.width;
-              float* bias_partial = partial + norm.threads * width;
-              parallel(norm.threads, norm.rows, norm.grain(), [=](int part, int64_t begin, int64_t end) {
-                float* weight_sum = partial + part * width;
-                float* bias_sum = bias_partial + part * width;
-                float* room = norm.room(rooms, 2, part, 0);
-                for (int64_t i = 0; i < width; ++i) weight_sum[i] = bias_sum[i] = 0;
-                for (int64_t row = begin; row < end; ++row) {
-                  const int64_t at = row * width;
-                  float* to = dx.line(at, room);
-                  row_gradient({to, dy.line(at, width, room), x.line(at, width, norm.room(rooms, 2, part, 1)), weight,
-                                weight_sum, bias_sum},
-                               width, {mean == nullptr ? 0 : mean[row], rstd[row]}, centred);
-                  dx.keep(at, width, to);
-                }
-              });
-              const int parts = parts_of(norm.threads, norm.rows, norm.grain());
+              float* bias_partial = partial + kSumParts * width;
+              parallel_sums(
+                  norm.threads, norm.rows, norm.grain(), [=](int part, int thread, int64_t begin, int64_t end) {
+                    float* weight_sum = partial + part * width;
+                    float* bias_sum = bias_partial + part * width;
+                    float* room = norm.room(rooms, 2, thread, 0);
+                    for (int64_t i = 0; i < width; ++i) weight_sum[i] = bias_sum[i] = 0;
+                    for (int64_t row = begin; row < end; ++row) {
+                      const int64_t at = row * width;
+                      float* to = dx.line(at, room);
+                      row_gradient({to, dy.line(at, width, room), x.line(at, width, norm.room(rooms, 2, thread, 1)),
+                                    weight, weight_sum, bias_sum},
+                                   width, {mean == nullptr ? 0 : mean[row], rstd[row]}, centred);
+                      dx.keep(at, width, to);
+                    }
+                  });
+              const int parts = sum_parts(norm.rows, norm.grain());
               if (dweight != nullptr) add_partials(dweight, partial, parts, width);
               if (dbias != nullptr) add_partials(dbias, bias_partial, parts, width);
             };

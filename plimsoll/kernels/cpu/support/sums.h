@@ -1,5 +1,7 @@
-// Sums over the rows of a matrix, on several threads, each with partial sums of its own in scratch.
+// Sums on several threads that have the same bits on any number of them.
 #pragma once
+
+#include <algorithm>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
@@ -19,7 +21,22 @@ inline void add_partials(float* y, const float* partial, int parts, int64_t colu
   for (int part = 0; part < parts; ++part) add_row(y, partial + part * columns, columns);
 }
 
-// y[j] = sum of x[i, j] over i.
+// Parts that a long sum is made of, whatever the number of threads, so that it has the same bits on any.
+inline constexpr int kSumParts = 8;
+inline int sum_parts(int64_t count, int64_t grain) { return count >= 2 * grain ? kSumParts : 1; }
+
+// Calls f(part, thread, begin, end) for sum_parts that together are [0, count).
+template <class F>
+void parallel_sums(int threads, int64_t count, int64_t grain, const F& f) {
+  const int parts = sum_parts(count, grain);
+  parallel(threads, parts, 1, [&](int thread, int64_t first, int64_t last) {
+    for (auto part = static_cast<int>(first); part < last; ++part) {
+      f(part, thread, count * part / parts, count * (part + 1) / parts);
+    }
+  });
+}
+
+// y[j] = sum of x[i, j] over i: each thread has some columns, so no sum is divided.
 struct ColumnSums {
   int64_t rows;
   int64_t columns;
@@ -28,19 +45,21 @@ struct ColumnSums {
   ColumnSums(int64_t row_count, int64_t column_count, int thread_count)
       : rows(row_count), columns(column_count), threads(thread_count) {}
 
-  // For each thread its sums, and a row of f16 or bf16 as f32.
-  int64_t scratch_bytes() const { return align_up(2 * threads * columns * 4, kAlignment); }
+  // The sums, and a row of f16 or bf16 as f32.
+  int64_t scratch_bytes() const { return align_up(2 * columns * 4, kAlignment); }
 
   void run(const WideInput& x, float* scratch, const WideOutput& y) const {
-    const int64_t grain = kGrain / (columns + 1) + 1;
-    float* room = scratch + threads * columns;
-    parallel(threads, rows, grain, [&](int part, int64_t begin, int64_t end) {
-      float* sum = scratch + part * columns;
-      for (int64_t j = 0; j < columns; ++j) sum[j] = 0;
-      for (int64_t i = begin; i < end; ++i) add_row(sum, x.line(i * columns, columns, room + part * columns), columns);
+    constexpr int64_t kColumns = kAlignment / 4;  // that are not worth dividing
+    const int64_t grain = kGrain / (rows * kColumns + 1) + 1;
+    float* room = scratch + columns;
+    float* total = y.line(0, scratch);
+    parallel(threads, (columns + kColumns - 1) / kColumns, grain, [&](int, int64_t begin, int64_t end) {
+      const int64_t first = begin * kColumns;
+      const int64_t count = std::min(end * kColumns, columns) - first;
+      float* sum = total + first;
+      for (int64_t j = 0; j < count; ++j) sum[j] = 0;
+      for (int64_t i = 0; i < rows; ++i) add_row(sum, x.line(i * columns + first, count, room + first), count);
     });
-    float* total = y.line(0, room);
-    add_partials(total, scratch, parts_of(threads, rows, grain), columns);
     y.keep(0, columns, total);
   }
 };
