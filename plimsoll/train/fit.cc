@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr int kTries = 4;
 
-// Small models take less to run than to plan. What planning takes is measured, and differs a little each time.
-constexpr int64_t kSparePlanning = kMiB;
+// Small models take less to run than to plan. What planning takes is measured, and differs with the budget.
+constexpr int64_t kSparePlanning = 4 * kMiB;
 constexpr int64_t kPlanningGrain = 2 * kMiB;
 
 // Calls f(name, bytes of the value) for everything that the session's programs keep in the arena from step to step, the

@@ -213,7 +213,8 @@ TEST(CliBudget, RefusesWaysToFitWithoutABudget) {
   }
 }
 
-// A plan of more steps takes more heap, and small models more to plan than to run: what is named is not always the least.
+// A plan of more steps takes more heap, and small models more to plan than to run: what is named is not always the
+// least.
 TEST(CliBudget, RunsAtTheSmallestBudgetAndNotFarBelow) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
   for (const std::string model : {"lenet --batch 30", "gpt2-nano --batch 4 --seq 32", "p14 --batch 4"}) {
