@@ -160,7 +160,7 @@ nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
                                  {"overhead_bytes", fit.overhead_bytes},
                                  {"margin_bytes", fit.margin_bytes},
                                  {"arena_bytes", fit.plan.arena_bytes},
-                                 {"predicted_peak_bytes", fit.plan.arena_bytes + fit.overhead_bytes},
+                                 {"predicted_peak_bytes", fit.predicted_peak_bytes},
                                  {"predicted_step_s", fit.plan.predicted_s},
                                  {"spilled_bytes", spilled_bytes()},
                                  {"parts", fit.plan.sizes},
@@ -170,7 +170,7 @@ nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
 }
 
 void print_measured(const train::Fit& fit) {
-  print_bytes("predicted", fit.plan.arena_bytes + fit.overhead_bytes, "the arena and the overhead");
+  print_bytes("predicted", fit.predicted_peak_bytes, "of the process");
   print_bytes("process", process_peak_bytes(), "at most");
   if (const auto peak = cgroup_peak_bytes()) print_bytes("cgroup", *peak, "at most, with the kernel's own");
 }

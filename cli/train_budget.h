@@ -105,9 +105,9 @@ inline void print_plan(const train::Fit& fit, const Budget& budget, std::string_
   erase_progress();
   print_bytes("unplanned", fit.plan.unplanned_bytes, "the whole batch at once");
   print_bytes("budget", budget.bytes, budget.source);
-  print_bytes("overhead", fit.overhead_bytes, "code, libraries, kernels, stacks: measured");
-  print_bytes("kept free", fit.margin_bytes, "for what the run takes beside that");
   print_bytes("arena", fit.plan.arena_bytes, batch_text(fit.plan));
+  print_bytes("overhead", fit.overhead_bytes, "code, libraries, kernels, stacks, the system's own");
+  print_bytes("peak", fit.predicted_peak_bytes, "of the process, predicted");
   fmt::print("  {:<10} {:>12}  a step: {}\n", "predicted", predicted_text(fit.plan, fit.plan.predicted_s), costs);
   if (const auto file = kernels::spill_file(); file && file->bytes() > 0) {
     print_bytes("spilled", file->bytes(), fmt::format("in {}", file->folder()));

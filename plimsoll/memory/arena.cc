@@ -38,6 +38,7 @@ Arena::Arena(PageSource& pages, int64_t bytes, const Budget& budget) : pages_(pa
   try {
     data_ = pages.reserve(reserved_bytes());
     pages.map(data_, ids_);
+    pages.prefault(data_, static_cast<int64_t>(ids_.size()));
   } catch (...) {
     if (data_ != nullptr) pages.release(data_, reserved_bytes());
     pages.destroy(ids_);

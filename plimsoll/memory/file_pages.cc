@@ -189,6 +189,13 @@ void FilePages::unmap(std::byte* at, int64_t page_count) {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
 }
 
+void FilePages::prefault(std::byte* at, int64_t page_count) {
+#ifdef MADV_POPULATE_WRITE
+  // A system that does not know it makes its tables when pages are touched.
+  if (kind_ == Kind::ram) madvise(at, static_cast<size_t>(page_count * page_bytes_), MADV_POPULATE_WRITE);
+#endif
+}
+
 int64_t host_page_bytes(int64_t budget_bytes) {
   const int64_t smallest = sysconf(_SC_PAGESIZE);
   int64_t page = kLargestPage;

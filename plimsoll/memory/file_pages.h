@@ -30,6 +30,7 @@ class FilePages : public PageSource {
   void destroy(std::span<const PageId> pages) override;
   void map(std::byte* at, std::span<const PageId> pages) override;
   void unmap(std::byte* at, int64_t page_count) override;
+  void prefault(std::byte* at, int64_t page_count) override;  // page tables of RAM; a spill file's pages stay on disk
 
  private:
   enum class Kind : uint8_t { ram, disk };

@@ -43,6 +43,10 @@ class PageSource {
   // SystemError, none.
   virtual void map(std::byte* at, std::span<const PageId> pages) = 0;
   virtual void unmap(std::byte* at, int64_t page_count) = 0;
+
+  // Makes what is mapped there ready to be read and written, so that the first touch takes nothing more from the
+  // system. A source need not know how.
+  virtual void prefault(std::byte* /*at*/, int64_t /*page_count*/) {}
 };
 
 }  // namespace plimsoll

@@ -1,8 +1,10 @@
 #include "plimsoll/memory/process.h"
 
+#include <link.h>
 #include <malloc.h>
 
 #include <fstream>
+#include <iterator>
 #include <string_view>
 
 #include "plimsoll/base/bytes.h"
@@ -10,13 +12,15 @@
 namespace plimsoll {
 namespace {
 
+std::string read_status() {
+  std::ifstream file("/proc/self/status");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // "RssAnon:     123 kB"
-int64_t status_bytes(std::string_view key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(key)) return std::stoll(line.substr(key.size())) * kKiB;
-  }
-  return 0;
+int64_t status_bytes(const std::string& status, std::string_view key) {
+  const size_t place = status.find(key);
+  return place == std::string::npos ? 0 : std::stoll(status.substr(place + key.size())) * kKiB;
 }
 
 // Nothing for "max", for cgroup v1's number near 2^63, and for a file that is not there.
@@ -34,9 +38,26 @@ std::optional<int64_t> peak_of(const std::string& group, const char* limit, cons
 
 }  // namespace
 
-int64_t overhead_bytes() { return status_bytes("RssAnon:") + status_bytes("RssFile:"); }
+ProcessMemory process_memory() {
+  const std::string status = read_status();
+  return {status_bytes(status, "\nRssAnon:"), status_bytes(status, "\nRssFile:"), status_bytes(status, "\nVmPTE:")};
+}
 
-int64_t process_peak_bytes() { return status_bytes("VmHWM:"); }
+int64_t code_bytes() {
+  int64_t bytes = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* sum) {
+        for (int i = 0; i < object->dlpi_phnum; ++i) {
+          const auto& segment = object->dlpi_phdr[i];
+          if (segment.p_type == PT_LOAD) *static_cast<int64_t*>(sum) += static_cast<int64_t>(segment.p_filesz);
+        }
+        return 0;
+      },
+      &bytes);
+  return bytes;
+}
+
+int64_t process_peak_bytes() { return status_bytes(read_status(), "\nVmHWM:"); }
 
 void restart_process_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 

@@ -272,6 +272,7 @@ class Planner {
     refusal.budget_bytes = options_.budget_bytes;
     refusal.smallest_bytes = smallest.arena_bytes;
     refusal.smallest_s = smallest.predicted_s;
+    refusal.smallest_steps = static_cast<int64_t>(smallest.steps.size());
     refusal.unplanned_bytes = unplanned_.bytes;
     refusal.unplanned_s = unplanned_.seconds;
     refusal.bound_bytes = bound.bytes;

@@ -168,10 +168,17 @@ class PartsSearch {
   Refusal refusal_in_parts(const Made& part, const Made& update) const {
     const auto* of_part = std::get_if<Refusal>(&part);
     const auto* of_update = std::get_if<Refusal>(&update);
-    if (of_part == nullptr) return *of_update;
+    if (of_part == nullptr) {
+      Refusal refusal = *of_update;
+      refusal.smallest_steps += static_cast<int64_t>(std::get<PlannedProgram>(part).plan.steps.size());
+      return refusal;
+    }
     Refusal refusal = *of_part;
     refusal.smallest_s *= static_cast<double>(forms_.batch);
     if (of_update != nullptr) refusal.smallest_bytes = std::max(refusal.smallest_bytes, of_update->smallest_bytes);
+    refusal.smallest_steps += of_update != nullptr
+                                  ? of_update->smallest_steps
+                                  : static_cast<int64_t>(std::get<PlannedProgram>(update).plan.steps.size());
     return refusal;
   }
 

@@ -35,6 +35,8 @@ struct StepForms {
   // Shown the step that was chosen: may measure what it runs. Whether `costs` now says something else; the step is then
   // planned once more.
   std::function<bool(const StepPlan&)> learn = {};
+  // Called when the step is planned: what `costs` needs to know may be given back until it is asked again.
+  std::function<void()> rest = {};
   // The same step with other numbers, by the user's leave: taken where this one does not fit.
   std::shared_ptr<const ChangedForms> otherwise = {};
 };

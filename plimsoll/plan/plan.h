@@ -122,6 +122,7 @@ struct Refusal {
   int64_t resident_bytes = 0;      // what comes in, of it
   std::vector<Held> binding = {};  // what else it needs at once, the largest first
   double smallest_s = 0;           // predicted time of the plan at `smallest_bytes`
+  int64_t smallest_steps = 0;      // that it takes
   int64_t unplanned_bytes = 0;     // the program as it is
   double unplanned_s = 0;
 

@@ -14,8 +14,10 @@ Executor::Executor(kernels::Lowered lowered, plan::MemoryPlan plan, Arena& arena
     throw ArgumentError(fmt::format("the plan takes {} bytes, the arena has {}", arena_bytes(), arena.bytes()));
   }
   for (size_t op = 0; op < lowered_.ops.size(); ++op) {
-    const kernels::Kernel& kernel = lowered_.ops[op].kernel;
-    if (kernel.bind) tasks_.push_back(kernel.bind(memory_of(static_cast<int32_t>(op))));
+    kernels::Kernel& kernel = lowered_.ops[op].kernel;
+    if (!kernel.bind) continue;
+    tasks_.push_back(kernel.bind(memory_of(static_cast<int32_t>(op))));
+    kernel.bind = nullptr;  // what it holds is not needed again
   }
 }
 

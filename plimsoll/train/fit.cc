@@ -1,20 +1,23 @@
 #include "plimsoll/train/fit.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/program/ops/spilled.h"
+#include "plimsoll/train/overhead.h"
 
 namespace plimsoll::train {
 namespace {
 
-constexpr int64_t kLeastMargin = 8 * kMiB;
-constexpr int64_t kMarginShare = 256;
-constexpr int64_t kSpareOfMargin = 4;  // a quarter of it may go to an overhead that was booked too small
 constexpr int64_t kPage = 4096;
-constexpr int kTries = 3;  // the overhead of a plan is known when its kernels are bound
+constexpr int kTries = 4;
+
+// Small models take less to run than to plan. What planning takes is measured, and differs with the budget.
+constexpr int64_t kSparePlanning = 4 * kMiB;
+constexpr int64_t kPlanningGrain = 2 * kMiB;
 
 // Calls f(name, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
 // sums of gradients aside: they are zero between steps. Names are the same in every form of the step.
@@ -32,36 +35,41 @@ void for_each_kept(run::Session& session, const F& f) {
   }
 }
 
-int64_t trimmed_overhead() {
-  trim_heap();
-  return overhead_bytes();
+// With the heap given back before each program of the search is prepared, and around the timing of kernels.
+plan::StepForms trimming(const plan::StepForms& forms) {
+  plan::StepForms trimmed = forms;
+  const auto trim_before = [](const auto& f) {
+    return [f](const auto&... of) {
+      trim_heap();
+      return f(of...);
+    };
+  };
+  if (forms.whole) trimmed.whole = trim_before(forms.whole);
+  if (forms.part) trimmed.part = trim_before(forms.part);
+  if (forms.update) trimmed.update = trim_before(forms.update);
+  if (forms.formed) trimmed.formed = trim_before(forms.formed);
+  if (forms.learn) trimmed.learn = trim_before(forms.learn);
+  if (!forms.otherwise) return trimmed;
+  plan::ChangedForms changed = *forms.otherwise;
+  changed.forms = trimming(changed.forms);
+  trimmed.otherwise = std::make_shared<const plan::ChangedForms>(std::move(changed));
+  return trimmed;
 }
 
-// What the process itself is given: as it is now, what binding the first kernels brings in, and code and tables of
-// each. In coarse steps, so that it is the same each time, and the smallest budget that a refusal names is one.
-int64_t booked_overhead(const plan::StepForms& forms, bool has_bound_kernels) {
-  constexpr int64_t kGrain = 8 * kMiB;
-  constexpr int64_t kFirstKernels = 8 * kMiB;
-  constexpr int64_t kEachKernel = 16 * kKiB;
-  return align_up(trimmed_overhead(), kGrain) + (has_bound_kernels ? 0 : kFirstKernels) +
-         static_cast<int64_t>(forms.whole().ops.size()) * kEachKernel;
+Bound bound_of(const plan::StepPlan& step) {
+  Bound bound{.steps = 0, .threads = step.programs[0].lowered.threads};
+  for (const plan::PlannedProgram& program : step.programs) {
+    bound.steps += static_cast<int64_t>(program.plan.steps.size());
+  }
+  return bound;
 }
 
 }  // namespace
 
-// A table entry of 8 bytes for each page of 4 KiB is a 512th; the rest is for stacks and what libraries take late.
-int64_t margin_for(int64_t budget_bytes) { return kLeastMargin + budget_bytes / kMarginShare; }
-
-int64_t arena_within(int64_t budget_bytes, int64_t overhead_bytes) {
-  return budget_bytes - overhead_bytes - margin_for(budget_bytes);
-}
-
 int64_t NoFit::smallest_budget_bytes() const {
-  const int64_t without_share = refusal.smallest_bytes + overhead_bytes + kLeastMargin;
-  int64_t budget = align_up(without_share + without_share / (kMarginShare - 1), kPage);
-  while (arena_within(budget, overhead_bytes) < refusal.smallest_bytes) budget += kPage;
-  while (arena_within(budget - kPage, overhead_bytes) >= refusal.smallest_bytes) budget -= kPage;
-  return budget;
+  const int64_t running = align_up(process_bytes(refusal.smallest_bytes, overhead_bytes), kPage);
+  const int64_t planning = align_up(planning_bytes + kSparePlanning, kPlanningGrain);
+  return planning_bytes > 0 ? std::max(running, planning) : running;
 }
 
 std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budget) {
@@ -76,34 +84,86 @@ std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budg
 
 namespace {
 
-std::variant<Fit, NoFit> fit_beside(int64_t booked, const plan::StepForms& forms, const Budget& budget,
-                                    const plan::PlanOptions& options) {
-  Fit fit;
-  const int64_t margin = margin_for(budget.bytes);
-  for (int i = 0; i < kTries; ++i) {
-    plan::PlanOptions asked = options;
-    asked.budget_bytes = std::max<int64_t>(0, arena_within(budget.bytes, booked));
-    auto planned = plan::plan_step(forms, asked);
-    if (auto* refusal = std::get_if<plan::Refusal>(&planned)) return NoFit{booked, std::move(*refusal)};
-    fit.plan = std::move(std::get<plan::StepPlan>(planned));
-    fit.arena_budget_bytes = asked.budget_bytes;
-    fit.session.reset();
-    fit.session = bind_plan(fit.plan, budget);
-    fit.overhead_bytes = trimmed_overhead();
-    fit.margin_bytes = std::min(margin, budget.bytes - fit.plan.arena_bytes - fit.overhead_bytes);
-    if (fit.margin_bytes >= margin - margin / kSpareOfMargin) return fit;
-    booked = fit.overhead_bytes + (margin - fit.margin_bytes);  // planning again leaves a little more behind
+// One call of fit_step.
+class Fitting {
+ public:
+  Fitting(const plan::StepForms& forms, const Budget& budget, const plan::PlanOptions& options)
+      : forms_(trimming(forms)), budget_(budget), options_(options) {
+    if (forms_.rest) forms_.rest();
+    trim_heap();
+    held_bytes_ = process_memory().bytes();
+    const kernels::Lowered whole = forms_.whole();
+    threads_ = whole.threads;
+    booked_ = overhead_of(static_cast<int64_t>(whole.ops.size()));
   }
-  plan::Refusal refusal;
-  refusal.smallest_bytes = fit.plan.arena_bytes;
-  return NoFit{fit.overhead_bytes, std::move(refusal)};
-}
+
+  std::variant<Fit, NoFit> run() {
+    int64_t overhead = booked_;
+    plan::Refusal refusal;
+    bool was_refused = false;
+    for (int i = 0; i < kTries; ++i) {
+      plan::PlanOptions asked = options_;
+      asked.budget_bytes = std::max<int64_t>(0, arena_within(budget_.bytes, overhead));
+      auto planned = plan::plan_step(forms_, asked);
+      if (auto* refused = std::get_if<plan::Refusal>(&planned)) {
+        refusal = std::move(*refused);
+        overhead = std::max(booked_, overhead_of(refusal.smallest_steps));
+        if (was_refused || process_bytes(refusal.smallest_bytes, overhead) > budget_.bytes) break;
+        was_refused = true;  // beside the overhead of a plan that takes more steps; the smallest fits
+        continue;
+      }
+      auto& step = std::get<plan::StepPlan>(planned);
+      refusal.smallest_bytes = step.arena_bytes;
+      const int64_t needed = overhead_of(bound_of(step).steps);
+      if (process_bytes(step.arena_bytes, needed) > budget_.bytes) {
+        overhead = std::max(overhead + kPage, needed);
+        continue;
+      }
+      Fit fit = bind(std::move(step), asked.budget_bytes);
+      if (fit.margin_bytes >= 0) return fit;
+      if (planning_bytes() > budget_.bytes) break;
+      overhead = std::max(overhead, needed) - fit.margin_bytes;
+    }
+    return NoFit{overhead, std::move(refusal), planning_bytes()};
+  }
+
+ private:
+  int64_t overhead_of(int64_t steps) const {
+    return booked_overhead({.steps = steps, .threads = threads_}, held_bytes_);
+  }
+
+  // The most until now, where it is of this call.
+  int64_t planning_bytes() const { return process_peak_bytes() > peak_before_ ? peak_until_now() : 0; }
+
+  Fit bind(plan::StepPlan step, int64_t arena_budget) const {
+    const Bound bound = bound_of(step);
+    Fit fit;
+    fit.plan = std::move(step);
+    fit.arena_budget_bytes = arena_budget;
+    if (forms_.rest) forms_.rest();
+    trim_heap();
+    fit.session = bind_plan(fit.plan, budget_);
+    trim_heap();
+    fit.overhead_bytes = measured_overhead(bound, fit.plan.arena_bytes);
+    fit.predicted_peak_bytes = std::max(process_bytes(fit.plan.arena_bytes, fit.overhead_bytes), planning_bytes());
+    fit.margin_bytes = budget_.bytes - fit.predicted_peak_bytes;
+    return fit;
+  }
+
+  plan::StepForms forms_;
+  Budget budget_;
+  plan::PlanOptions options_;
+  int threads_ = 1;
+  int64_t held_bytes_ = 0;  // by the process when it began
+  int64_t peak_before_ = process_peak_bytes();
+  int64_t booked_ = 0;  // for a plan of as many steps as the step has ops
+};
 
 }  // namespace
 
 std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
                                   const plan::PlanOptions& options) {
-  return fit_beside(booked_overhead(forms, false), forms, budget, options);
+  return Fitting(forms, budget, options).run();
 }
 
 std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
@@ -115,7 +175,7 @@ std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, cons
   });
   stash.wait(last);
   fit.session.reset();
-  auto fitted = fit_beside(booked_overhead(forms, true), forms, budget, options);
+  auto fitted = Fitting(forms, budget, options).run();
   if (auto* again = std::get_if<Fit>(&fitted)) {
     for_each_kept(*again->session, [&](const std::string& name, std::span<std::byte> bytes) {
       const auto size = static_cast<int64_t>(bytes.size());

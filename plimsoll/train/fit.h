@@ -1,6 +1,7 @@
-// From a step and a budget for the whole process to a session that stays within it. What is not the arena (code,
-// libraries, kernels, stacks) is booked before the step is planned and measured once its kernels are bound; where that
-// is more than was booked, the step is planned again for what is left.
+// From a step and a budget for the whole process to a session that stays within it. Timing kernels, planning and
+// running are phases of one budget: each gives back what it took before the next one starts. What is not the arena
+// (code, libraries, kernels, stacks, the kernel's own) is booked before the step is planned (overhead.h) and measured
+// once its kernels are bound; where that is more than was booked, the step is planned again for what is left.
 #pragma once
 
 #include <memory>
@@ -13,9 +14,10 @@
 namespace plimsoll::train {
 
 struct Fit {
-  plan::StepPlan plan;         // its programs have been moved into the session: figures only
-  int64_t overhead_bytes = 0;  // measured with the kernels bound
-  int64_t margin_bytes = 0;    // kept free for what the run itself takes: stacks that grow, the kernel's page tables
+  plan::StepPlan plan;               // its programs have been moved into the session: figures only
+  int64_t overhead_bytes = 0;        // beside the arena, measured with the kernels bound, and what the run adds
+  int64_t predicted_peak_bytes = 0;  // of the process from its start to the end of the run: no less than it takes
+  int64_t margin_bytes = 0;          // of the budget, above that
   int64_t arena_budget_bytes = 0;
   std::unique_ptr<run::Session> session;  // executors in the order of plan.programs
 };
@@ -23,16 +25,11 @@ struct Fit {
 struct NoFit {
   int64_t overhead_bytes = 0;  // as it was booked
   plan::Refusal refusal;       // of the arena
+  int64_t planning_bytes = 0;  // that the process took to find this out; 0: no more than before
 
-  // Of the whole process, in whole pages: a page less is refused.
+  // Of the whole process, in whole pages. A run within it fits.
   int64_t smallest_budget_bytes() const;
 };
-
-// What is kept free of a budget.
-int64_t margin_for(int64_t budget_bytes);
-
-// What a budget leaves for the arena; may be negative.
-int64_t arena_within(int64_t budget_bytes, int64_t overhead_bytes);
 
 // A plan's programs bound to an arena of their own; they move out of the plan. ResourceExhausted when it is above the
 // budget.

@@ -9,6 +9,7 @@
 #include "plimsoll/base/duration.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/program/ops/spilled.h"
+#include "plimsoll/train/overhead.h"
 
 namespace plimsoll::train {
 namespace {
@@ -52,10 +53,10 @@ std::vector<Alternative> alternatives_to(const ModelForms& model, const std::str
 std::string refusal_text(const ModelForms& model, const Budget& budget, const NoFit& no_fit,
                          const std::vector<Alternative>& ways) {
   const int64_t smallest = no_fit.smallest_budget_bytes();
-  std::string text = fmt::format(
-      "{} does not fit in {}\n  smallest budget: {} ({} bytes), of which {} for the process itself and {} kept free",
-      model.request().model.name, format_bytes(budget.bytes), format_bytes(smallest), format_count(smallest),
-      format_bytes(no_fit.overhead_bytes), format_bytes(margin_for(smallest)));
+  std::string text =
+      fmt::format("{} does not fit in {}\n  smallest budget: {} ({} bytes), of which {} for the process itself",
+                  model.request().model.name, format_bytes(budget.bytes), format_bytes(smallest),
+                  format_count(smallest), format_bytes(no_fit.overhead_bytes));
   if (!no_fit.refusal.binding_op.empty()) {
     text += fmt::format("\n  {} at once, set by {}", format_bytes(no_fit.refusal.smallest_bytes),
                         no_fit.refusal.binding_op);

@@ -56,7 +56,7 @@ std::vector<float> Inference::run(const Batch& batch) {
   return run::read_floats(executor, program.outputs.front());
 }
 
-int64_t Inference::predicted_peak_bytes() const { return impl_->fit.plan.arena_bytes + impl_->fit.overhead_bytes; }
+int64_t Inference::predicted_peak_bytes() const { return impl_->fit.predicted_peak_bytes; }
 int64_t Inference::arena_bytes() const { return impl_->fit.plan.arena_bytes; }
 
 std::vector<std::string> Inference::names() const { return kept_names(impl_->fit.session->executor()); }

@@ -21,27 +21,41 @@ bool KnownCosts::learn(const plan::StepPlan& step, double time_limit_s) {
   options.told = listener_.on_measure;
   std::vector<const kernels::Lowered*> programs;
   for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
-  if (!plan::measure_costs(programs, options, table_)) return false;
+  if (!plan::measure_costs(programs, options, table())) return false;
   save();
   return true;
 }
 
 void KnownCosts::calibrate(int threads) {
   const int count = kernels::thread_count({.threads = threads});
-  if (plan::calibrate("cpu", count, {.budget = machine_budget()}, table_)) save();
+  if (plan::calibrate("cpu", count, {.budget = machine_budget()}, table())) save();
 }
 
 plan::SpillOptions KnownCosts::spill_in(const std::string& folder) {
-  const size_t known = table_.size();
+  const size_t known = table().size();
   const plan::SpillOptions spill = plan::measure_spill(folder, table_);
   if (table_.size() > known) save();
   return spill;
 }
 
-void KnownCosts::save() const {
+void KnownCosts::rest() {
+  if (path_.empty() || !is_kept_) return;
+  std::erase_if(table_,
+                [](const auto& entry) { return entry.second.quiet; });  // those that are not are not in the file
+  is_loaded_ = false;
+}
+
+plan::CostTable& KnownCosts::table() const {
+  if (!is_loaded_) table_.merge(plan::load_costs(path_).table);
+  is_loaded_ = true;
+  return table_;
+}
+
+void KnownCosts::save() {
   try {
     if (!path_.empty()) plan::save_costs(path_, table_);
   } catch (const SystemError& error) {
+    is_kept_ = false;
     note(fmt::format("times of kernels are not kept: {}", error.what()));
   }
 }

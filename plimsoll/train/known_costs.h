@@ -22,7 +22,7 @@ class KnownCosts {
  public:
   explicit KnownCosts(Listener listener = {});
 
-  plan::Costs of(const kernels::Lowered& lowered) const { return plan::costs_of(lowered, table_); }
+  plan::Costs of(const kernels::Lowered& lowered) const { return plan::costs_of(lowered, table()); }
 
   // Times what the programs of a step run, as far as it is not known, for so long at most. Whether anything was learnt.
   bool learn(const plan::StepPlan& step, double time_limit_s);
@@ -33,13 +33,19 @@ class KnownCosts {
   // What plans need to know of the disk of a folder: measured once.
   plan::SpillOptions spill_in(const std::string& folder);
 
+  // Gives back the memory of what the file has, until that is asked for again.
+  void rest();
+
  private:
-  void save() const;
+  plan::CostTable& table() const;
+  void save();
   void note(const std::string& text) const;
 
   Listener listener_;
   std::string path_ = plan::cost_cache_path();
-  plan::CostTable table_;
+  mutable plan::CostTable table_;
+  mutable bool is_loaded_ = true;
+  bool is_kept_ = true;  // what was learnt is in the file
 };
 
 }  // namespace plimsoll::train

@@ -88,10 +88,12 @@ plan::StepForms ModelForms::forms_of(const Built& built, int64_t spilled) const 
                           return prepare(program::spill_state(models::build_step(model, built.asked), spilled));
                         }};
   forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
-  if (request_.measure)
+  forms.rest = [costs = costs_] { costs->rest(); };
+  if (request_.measure) {
     forms.learn = [costs = costs_, limit_s = request_.measure_s](const plan::StepPlan& step) {
       return costs->learn(step, limit_s);
     };
+  }
   if (built.asked.training) {
     forms.places = places_;
     forms.formed = [this, &model, &built, spilled](const program::StepForm& form) {

@@ -10,6 +10,7 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/train/fit_model.h"
 #include "plimsoll/train/kept_values.h"
+#include "plimsoll/train/overhead.h"
 #include "plimsoll/train/parts_trainer.h"
 #include "plimsoll/train/refuse.h"
 
@@ -37,7 +38,7 @@ StepRequest request_of(models::ModelInfo model, const TrainingOptions& options) 
 
 TrainingPlan describe(const Fit& fit, const Budget& budget) {
   TrainingPlan plan{.budget_bytes = budget.bytes,
-                    .predicted_peak_bytes = fit.plan.arena_bytes + fit.overhead_bytes,
+                    .predicted_peak_bytes = fit.predicted_peak_bytes,
                     .arena_bytes = fit.plan.arena_bytes,
                     .overhead_bytes = fit.overhead_bytes,
                     .unplanned_bytes = fit.plan.unplanned_bytes,
@@ -55,7 +56,8 @@ void refuse(const ModelForms& model, const std::string& spill_dir, const Budget&
   const std::vector<Alternative> found = alternatives_to(model, spill_dir, budget, no_fit);
   std::vector<DoesNotFit::Way> ways;
   for (const Alternative& way : found) {
-    ways.push_back({way.option, way.value, way.arena_bytes + no_fit.overhead_bytes, way.seconds_a_sample});
+    ways.push_back(
+        {way.option, way.value, process_bytes(way.arena_bytes, no_fit.overhead_bytes), way.seconds_a_sample});
   }
   throw DoesNotFit(refusal_text(model, budget, no_fit, found), no_fit.smallest_budget_bytes(), std::move(ways));
 }

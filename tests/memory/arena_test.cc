@@ -1,6 +1,7 @@
 #include "plimsoll/memory/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstring>
 
@@ -19,6 +20,19 @@ TEST(Arena, IsOneRangeOfWritableMemory) {
   EXPECT_EQ(arena.reserved_bytes(), 25 * 4 * kKiB);
   std::memset(arena.data(), 7, 100'000);
   EXPECT_EQ(arena.data()[99'999], std::byte{7});
+}
+
+// The kernel's tables of its pages belong to a budget: they are there before the first step.
+TEST(Arena, TakesNoFaultsWhenItIsTouched) {
+  constexpr int64_t kBytes = 16 * kMiB;
+  FilePages pages = FilePages::host(4 * kKiB);
+  const Arena arena(pages, kBytes, {kBytes, "test"});
+  rusage before{};
+  rusage after{};
+  getrusage(RUSAGE_SELF, &before);
+  std::memset(arena.data(), 7, kBytes);
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_minflt - before.ru_minflt, kBytes / (4 * kKiB) / 10);
 }
 
 TEST(Arena, GivesEverythingBack) {

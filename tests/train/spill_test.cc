@@ -15,6 +15,7 @@
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/train/fit.h"
+#include "plimsoll/train/overhead.h"
 #include "plimsoll/train/parts_trainer.h"
 #include "tests/memory/sanitized.h"
 
@@ -97,8 +98,8 @@ plan::StepForms forms_of(const models::Step& step, const models::PartsStep& part
 
 // For an arena of about so many bytes in this process.
 Budget budget_for(int64_t arena_bytes) {
-  const int64_t bytes = overhead_bytes() + arena_bytes;
-  return {bytes + train::margin_for(bytes), "test"};
+  const int64_t held = process_memory().bytes();
+  return {train::process_bytes(arena_bytes, train::booked_overhead({.steps = 0, .threads = 2}, held)), "test"};
 }
 
 TEST(Refit, GoesOnWithinALowerBudget) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
@@ -196,7 +197,8 @@ void DnnlKernel::output(int argument, int place, const memory::desc& given, cons
 
 Kernel DnnlKernel::finish() && {
   const int64_t bytes = scratch_bytes_;
-  return {bytes, [self = std::move(*this)](const Memory& memory) { return self.bind(memory); }};
+  const auto self = std::make_shared<const DnnlKernel>(std::move(*this));  // some KiB: a plan that recomputes has copies
+  return {bytes, [self](const Memory& memory) { return self->bind(memory); }};
 }
 
 Task DnnlKernel::bind(const Memory& memory) const {
