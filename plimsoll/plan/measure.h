@@ -21,8 +21,8 @@ struct MeasureOptions {
 // Adds the time of every kind of op of the programs that the table does not have, or has had for long: each alone, on
 // made-up numbers, in memory that holds one op at a time. The least of several runs counts. A time that was taken while
 // others used the processor is corrected by how long it waited for them, and marked as not quiet; on several threads,
-// one that was held up for most of its time is not taken. Calibrates devices that are not yet. Then some of what was measured in few runs is
-// measured again, to see whether it can be faster. Whether the table now says something else.
+// one that was held up for most of its time is not taken. Calibrates devices that are not yet. Then some of what was
+// measured in few runs is measured again, to see whether it can be faster. Whether the table now says something else.
 bool measure_costs(std::span<const kernels::Lowered* const> programs, const MeasureOptions& options, CostTable& table);
 bool measure_costs(const kernels::Lowered& lowered, const MeasureOptions& options, CostTable& table);
 
