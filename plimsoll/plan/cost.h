@@ -8,8 +8,8 @@
 
 namespace plimsoll::plan {
 
-// What a machine can do at best. As it stands here: a machine like any other, the same everywhere, for what must not
-// depend on how fast this one is (which plans are possible). Of this machine: roofline_of in cost_cache.h.
+// What a machine can do at best. As it stands here: a machine like any other. Of this machine: roofline_of in
+// cost_cache.h.
 struct Roofline {
   double flops_per_s = 6e10;       // of one thread, in products of matrices
   double conv_flops_per_s = 6e10;  // likewise, in convolutions

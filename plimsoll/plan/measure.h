@@ -19,15 +19,15 @@ struct MeasureOptions {
 };
 
 // Adds the time of every kind of op of the programs that the table does not have, or has had for long: each alone, on
-// made-up numbers, in memory that holds one op at a time. The least of several runs counts. A time that was taken while
+// synthetic data, in memory that holds one op at a time. The least of several runs counts. A time that was taken while
 // others used the processor is corrected by how long it waited for them, and marked as not quiet; on several threads,
-// one that was held up for most of its time is not taken. Calibrates devices that are not yet. Then some of what was measured in few runs is
-// measured again, to see whether it can be faster. Whether the table now says something else.
+// one that was held up for most of its time is not taken. Calibrates devices that are not yet. Then some of what was
+// measured in few runs is measured again, to see whether it can be faster. Whether the table now says something else.
 bool measure_costs(std::span<const kernels::Lowered* const> programs, const MeasureOptions& options, CostTable& table);
 bool measure_costs(const kernels::Lowered& lowered, const MeasureOptions& options, CostTable& table);
 
 // Enters what a device can do on so many threads, by a product of matrices, a convolution and a copy, unless the table
-// has it: a tenth of a second at most, in a few MiB within the budget. Whether it was entered.
+// has it: about a tenth of a second on a quiet machine, in a few MiB within the budget. Whether it was entered.
 bool calibrate(const std::string& device, int threads, const MeasureOptions& options, CostTable& table);
 
 // How fast the disk of a folder is with copies of plans, each way: as the table has it, or measured and entered there.

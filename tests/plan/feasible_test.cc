@@ -32,9 +32,26 @@ Costs random_costs(const Lowered& lowered, unsigned seed) {
   return costs;
 }
 
-class Feasible : public testing::TestWithParam<const char*> {
+// Of a real size: of small ones one op alone sets it. Nothing runs.
+TEST(Feasible, SmallestBudgetIsTheSameWhateverWasMeasured) {
+  const models::ModelInfo& model = models::find_model("mobilenet_v2");
+  const Lowered lowered = kernels::prepare(models::build_step(model, {.sizes = {{"batch", 4}}}), {.threads = 1});
+  const auto refusal_with = [&](const std::vector<double>& seconds) {
+    return std::get<Refusal>(
+        make_plan(lowered, {.budget_bytes = 1, .op_seconds = seconds, .work_limit = 1, .time_limit_s = 1e9}));
+  };
+  const int64_t smallest = refusal_with({}).smallest_bytes;
+  for (unsigned seed = 1; seed <= (kSanitized ? 1U : 2U); ++seed) {
+    const std::vector<double> seconds = random_costs(lowered, seed).seconds;
+    EXPECT_EQ(refusal_with(seconds).smallest_bytes, smallest);
+    const PlanOptions options{.budget_bytes = smallest, .op_seconds = seconds, .work_limit = 1, .time_limit_s = 1e9};
+    EXPECT_TRUE(std::holds_alternative<Plan>(make_plan(lowered, options)));
+  }
+}
+
+class FeasibleStep : public testing::TestWithParam<const char*> {
  protected:
-  Feasible() {
+  FeasibleStep() {
     const models::ModelInfo& model = models::find_model(GetParam());
     if (model.usual.contains("sequence")) asked_.sizes["sequence"] = 5;
     try {
@@ -77,9 +94,9 @@ std::string test_name(const testing::TestParamInfo<const char*>& tested) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Feasible, testing::Values("mobilenet_v2", "gpt2-nano", "lenet"), test_name);
+INSTANTIATE_TEST_SUITE_P(Models, FeasibleStep, testing::Values("mobilenet_v2", "gpt2-nano", "lenet"), test_name);
 
-TEST_P(Feasible, BudgetsAreTheSameWhateverTheCostCacheHolds) {
+TEST_P(FeasibleStep, BudgetsAreTheSameWhateverTheCostCacheHolds) {
   const auto refused = plan_step(forms(0), options_for(1));
   const int64_t smallest = std::get<Refusal>(refused).smallest_bytes;
   for (int seed = 1; seed <= kCaches; ++seed) {
@@ -93,7 +110,7 @@ TEST_P(Feasible, BudgetsAreTheSameWhateverTheCostCacheHolds) {
   }
 }
 
-TEST_P(Feasible, PlansCostNothingOrMore) {
+TEST_P(FeasibleStep, PlansCostNothingOrMore) {
   StepForms forms = this->forms(0);
   const auto whole = static_cast<double>(forms.whole().ops.size());
   // The whole batch is thought to take ages, parts of it nothing.

@@ -165,11 +165,14 @@ class Collision {
 TEST(Refit, KeepsParametersApartWhoseNamesHaveOneHash) {
   const auto [one, other] = Collision::names();
   if (std::hash<std::string>()(one) != std::hash<std::string>()(other)) GTEST_SKIP() << "another standard library";
-  program::Program program = program::parse_program(
+  const program::Program program = program::parse_program(
       "input %x: f32[4]\nparameter %a: f32[4]\nparameter %b: f32[4]\n%y = add(%x, %a)\n%z = mul(%y, %b)\noutput %z\n");
-  program[program.parameters[0]].name = one;
-  program[program.parameters[1]].name = other;
-  const plan::StepForms forms{1, [&] { return kernels::prepare(program, {.threads = 1}); }};
+  const plan::StepForms forms{1, [&] {
+                                kernels::Lowered lowered = kernels::prepare(program, {.threads = 1});
+                                lowered.program[program.parameters[0]].name = one;
+                                lowered.program[program.parameters[1]].name = other;
+                                return lowered;
+                              }};
   auto fitted = train::fit_step(forms, machine_budget());
   auto& fit = std::get<train::Fit>(fitted);
   const auto data = [&](train::Fit& of, size_t i) { return of.session->executor().data<float>(program.parameters[i]); };
