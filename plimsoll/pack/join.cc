@@ -121,11 +121,23 @@ void Joins::take_apart(int32_t node, int32_t time, int depth) {
   }
 }
 
-// In random order: how much speaks for a match has turned out to matter less than to try many.
 void Joins::join() {
+  do {
+    join_matches();
+    for (const int32_t node : alone_) {
+      if (is_root(node)) find_pinwheels(node);
+    }
+    alone_.clear();
+  } while (!matches_.empty());
+}
+
+// In random order: how much speaks for a match has turned out to matter less than to try many.
+void Joins::join_matches() {
   for (;;) {
     for (; !fresh_.empty(); fresh_.pop_back()) {
-      if (is_root(fresh_.back())) find_matches(fresh_.back());
+      if (!is_root(fresh_.back())) continue;
+      find_matches(fresh_.back());
+      alone_.push_back(fresh_.back());
     }
     if (matches_.empty()) return;
     std::swap(matches_[random_() % matches_.size()], matches_.back());
@@ -153,6 +165,10 @@ void Joins::find_matches(int32_t node) {
   for (const int32_t other : starting_[life.first]) match_stack(node, other);
   for (const int32_t other : ending_[life.first]) match_chain(other, node);
   for (const int32_t other : starting_[life.end]) match_chain(node, other);
+}
+
+void Joins::find_pinwheels(int32_t node) {
+  const Span life = nodes_[node].life;
   for (const auto* centres : {&starting_[life.first], &ending_[life.first], &starting_[life.end], &ending_[life.end]}) {
     for (const int32_t centre : *centres) match_pinwheels(centre);
   }

@@ -60,11 +60,13 @@ class Joins {
   void compact();
   void take_apart(int32_t node, int32_t time, int depth);
   void join();
+  void join_matches();
   bool can_be_made(const Node& node) const;
   void make(const Node& node);
   void find_matches(int32_t node);
   void match_stack(int32_t below, int32_t above);
   void match_chain(int32_t before, int32_t after);
+  void find_pinwheels(int32_t node);
   void match_pinwheels(int32_t centre);
   int32_t random_moment();
 
@@ -75,6 +77,7 @@ class Joins {
   std::vector<std::vector<int32_t>> starting_;  // roots, by the section that they start with / end before
   std::vector<std::vector<int32_t>> ending_;
   std::vector<int32_t> fresh_;   // roots whose matches have not been looked for
+  std::vector<int32_t> alone_;   // roots, then, that may be part of a pinwheel
   std::vector<Node> matches_;    // nodes that can be made, but for some that are out of date
   std::vector<Change> changes_;  // of the roots, and the number of nodes, since the last state that was kept
   size_t kept_nodes_ = 0;

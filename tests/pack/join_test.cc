@@ -29,6 +29,31 @@ TEST(Joins, ChainBuffersOfOneSize) {
   EXPECT_EQ(joins.expanded({.offsets = {7}, .peak = 10}).offsets, (std::vector<int64_t>{7, 7}));
 }
 
+TEST(Joins, FindPinwheels) {
+  const Buffers buffers = {{.bytes = 6, .first = 0, .end = 2},
+                           {.bytes = 2, .first = 0, .end = 5},
+                           {.bytes = 5, .first = 5, .end = 9},
+                           {.bytes = 3, .first = 2, .end = 9},
+                           {.bytes = 3, .first = 2, .end = 5}};
+  const Instance instance = make_instance(buffers);
+  const Joins joins(instance, 0, 1);
+  ASSERT_EQ(joins.left(), 1);
+  EXPECT_EQ(find_fault(buffers, joins.expanded({.offsets = {0}, .peak = 8}).offsets, 8), std::nullopt);
+}
+
+// Two buffers of the upper half are missing; the holes they left complete what is next to them.
+TEST(Joins, FillHoles) {
+  const Buffers buffers = {{.bytes = 3, .first = 0, .end = 9},
+                           {.bytes = 4, .first = 2, .end = 5},
+                           {.bytes = 1, .first = 0, .end = 2},
+                           {.bytes = 4, .first = 7, .end = 9}};
+  const Instance instance = make_instance(buffers);
+  EXPECT_GT(Joins(instance, 0, 1).left(), 1);
+  const Joins joins(instance, 7, 1);
+  ASSERT_EQ(joins.left(), 1);
+  EXPECT_EQ(find_fault(buffers, joins.expanded({.offsets = {0}, .peak = 7}).offsets, 7), std::nullopt);
+}
+
 TEST(Joins, LeaveApartWhatHasNoSideInCommon) {
   const Buffers buffers = {{.bytes = 3, .first = 0, .end = 4},
                            {.bytes = 4, .first = 4, .end = 6},
