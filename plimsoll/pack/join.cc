@@ -13,10 +13,16 @@ void drop(std::vector<int32_t>& list, int32_t value) {
 
 }  // namespace
 
-Joins::Joins(const Instance& instance, int64_t capacity, uint64_t seed)
-    : whole_(&instance), random_(seed), starting_(instance.sections() + 1), ending_(instance.sections() + 1) {
+Joins::Joins(const Instance& instance, int64_t capacity, bool loosely, uint64_t seed)
+    : whole_(&instance),
+      capacity_(capacity),
+      loosely_(loosely),
+      random_(seed),
+      loads_(instance.sections()),
+      starting_(instance.sections() + 1),
+      ending_(instance.sections() + 1) {
   for (int32_t i = 0; i < instance.count(); ++i) nodes_.push_back({instance.hull(i), instance.sizes[i]});
-  add_holes(capacity);
+  if (!loosely) add_holes(capacity);
   for (size_t i = 0; i < nodes_.size(); ++i) insert(static_cast<int32_t>(i));
   join();
   keep();
@@ -58,6 +64,7 @@ void Joins::insert(int32_t node) {
   ending_[n.life.end].push_back(node);
   fresh_.push_back(node);
   changes_.push_back({node, true});
+  add_load(n, 1);
 }
 
 void Joins::remove(int32_t node) {
@@ -69,6 +76,12 @@ void Joins::remove(int32_t node) {
   drop(starting_[n.life.first], node);
   drop(ending_[n.life.end], node);
   changes_.push_back({node, false});
+  add_load(n, -1);
+}
+
+void Joins::add_load(const Node& node, int64_t sign) {
+  if (!loosely_) return;
+  for (int32_t s = node.life.first; s < node.life.end; ++s) loads_[s] += sign * node.size;
 }
 
 void Joins::undo() {
@@ -127,6 +140,9 @@ void Joins::join() {
     for (const int32_t node : alone_) {
       if (is_root(node)) find_pinwheels(node);
     }
+    for (const int32_t node : alone_) {
+      if (loosely_ && is_root(node)) find_loose_matches(node);
+    }
     alone_.clear();
   } while (!matches_.empty());
 }
@@ -149,7 +165,21 @@ void Joins::join_matches() {
 
 bool Joins::can_be_made(const Node& node) const {
   return std::all_of(node.parts.begin(), node.parts.end(),
-                     [&](const Part& part) { return part.node < 0 || is_root(part.node); });
+                     [&](const Part& part) { return part.node < 0 || is_root(part.node); }) &&
+         (!loosely_ || fits(node));
+}
+
+bool Joins::fits(const Node& node) const {
+  for (int32_t s = node.life.first; s < node.life.end; ++s) {
+    int64_t load = loads_[s] + node.size;
+    for (const Part& part : node.parts) {
+      if (part.node < 0) break;
+      const Node& n = nodes_[part.node];
+      if (n.life.first <= s && s < n.life.end) load -= n.size;
+    }
+    if (load > capacity_) return false;
+  }
+  return true;
 }
 
 void Joins::make(const Node& node) {
@@ -185,6 +215,43 @@ void Joins::match_chain(int32_t before, int32_t after) {
   const Node& a = nodes_[before];
   const Node& b = nodes_[after];
   if (a.size == b.size) matches_.push_back({{a.life.first, b.life.end}, a.size, {{{before, 0}, {after, 0}}}});
+}
+
+// Stacks of which one lives a little longer, chains of which one is a little larger, or with a moment in between.
+void Joins::find_loose_matches(int32_t node) {
+  constexpr int32_t kMostBetween = 3;  // sections
+  const Node& n = nodes_[node];
+  for (const auto* others : {&starting_[n.life.first], &ending_[n.life.end]}) {
+    for (const int32_t other : *others) {
+      const Node& o = nodes_[other];
+      const Span life{std::min(n.life.first, o.life.first), std::max(n.life.end, o.life.end)};
+      if (other != node) match_loosely(life, n.size + o.size, {node, 0}, {other, n.size});
+    }
+  }
+  const int32_t earliest = std::max(0, n.life.first - kMostBetween);
+  const int32_t latest = std::min(whole_->sections(), n.life.end + kMostBetween);
+  for (int32_t near = earliest; near <= n.life.first; ++near) {
+    for (const int32_t other : ending_[near]) {
+      const Node& o = nodes_[other];
+      match_loosely({o.life.first, n.life.end}, std::max(n.size, o.size), {other, 0}, {node, 0});
+    }
+  }
+  for (int32_t near = n.life.end; near <= latest; ++near) {
+    for (const int32_t other : starting_[near]) {
+      const Node& o = nodes_[other];
+      match_loosely({n.life.first, o.life.end}, std::max(n.size, o.size), {node, 0}, {other, 0});
+    }
+  }
+}
+
+void Joins::match_loosely(Span life, int64_t size, const Part& a, const Part& b) {
+  constexpr double kMostWaste = 0.1;  // of the area that the two take together
+  const auto area = [](Span span, int64_t height) {
+    return static_cast<double>(span.end - span.first) * static_cast<double>(height);
+  };
+  const double used = area(nodes_[a.node].life, nodes_[a.node].size) + area(nodes_[b.node].life, nodes_[b.node].size);
+  if (used < (1 - kMostWaste) * area(life, size)) return;
+  matches_.push_back({life, size, {{a, b}}});
 }
 
 // Around the centre, each of the others reaches past one of its corners:

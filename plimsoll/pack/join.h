@@ -21,8 +21,9 @@ namespace plimsoll::pack {
 class Joins {
  public:
   // Buffers without gaps, alignments and fixed offsets only. Joins what matches until nothing does. Where less than
-  // `capacity` units are alive, holes take part like buffers, so that it looks full.
-  Joins(const Instance& instance, int64_t capacity, uint64_t seed);
+  // `capacity` units are alive, holes take part like buffers, so that it looks full; or, with `loosely`, also what
+  // matches only nearly is joined, as far as the load with what that wastes stays within the capacity.
+  Joins(const Instance& instance, int64_t capacity, bool loosely, uint64_t seed);
 
   // Takes some joins apart and joins again; back to what was when more is left then. O(what lives at one moment).
   void vary();
@@ -67,11 +68,18 @@ class Joins {
   void match_stack(int32_t below, int32_t above);
   void match_chain(int32_t before, int32_t after);
   void find_pinwheels(int32_t node);
+  void find_loose_matches(int32_t node);
+  void match_loosely(Span life, int64_t size, const Part& a, const Part& b);
+  void add_load(const Node& node, int64_t sign);
+  bool fits(const Node& node) const;
   void match_pinwheels(int32_t centre);
   int32_t random_moment();
 
   const Instance* whole_;
+  int64_t capacity_;
+  bool loosely_;
   std::mt19937_64 random_;
+  std::vector<int64_t> loads_;                  // of the roots, what they waste included; empty when nothing does
   std::vector<Node> nodes_;                     // leaves first; the parts of a node come before it
   std::vector<int32_t> roots_;                  // what is left
   std::vector<std::vector<int32_t>> starting_;  // roots, by the section that they start with / end before
