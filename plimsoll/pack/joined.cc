@@ -43,13 +43,15 @@ JoinedSearch::Attempt JoinedSearch::begin(int64_t capacity, bool loosely) const 
           kPatience};
 }
 
-// The less is left, the more of the time goes to it.
+// The less is left, the more of the time goes to it; less where a search over all buffers is fast.
 bool JoinedSearch::due(int64_t nodes_of_others) const {
   constexpr int64_t kNodesAhead = 100;
+  constexpr double kMany = 500;  // buffers
   if (attempts_.empty()) return false;
   int32_t left = instance_.count();
   for (const Attempt& attempt : attempts_) left = std::min(left, attempt.joins.left());
-  return cost_ * left <= static_cast<double>(nodes_of_others + kNodesAhead) / 4 * instance_.count();
+  const double share = std::min(1.0, instance_.count() / kMany) * instance_.count() / (4.0 * left);
+  return cost_ <= share * static_cast<double>(nodes_of_others + kNodesAhead);
 }
 
 void JoinedSearch::vary(Attempt& attempt, int64_t most_steps) {
