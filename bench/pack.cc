@@ -176,6 +176,7 @@ void switch_off_inferences() {
       {"nogoods", &Inference::nogoods},
       {"left out", &Inference::leave_out},
       {"local proof", &Inference::local_proof},
+      {"joins", &Inference::joins},
   };
   fmt::print("switched off, 60,000 nodes each: 11 public instances | 80 crowded ones, with or without a packing\n");
   for (const auto& [name, off] : kSwitches) {

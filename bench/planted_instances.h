@@ -12,50 +12,57 @@
 
 namespace plimsoll::pack {
 
+// A rectangle, and the rule by which it is cut.
 struct PlantedKind {
+  enum class Pick { any, larger, tree };     // what is cut next; tree: the count is split at random, then each side cut
+  enum class Turn { any, longer, shorter };  // which side is cut
+
   const char* name;
-  int64_t times_per_100;                                      // moments of the rectangle for each hundred buffers
-  int64_t bytes;                                              // its height
-  int64_t grain;                                              // that cuts between bytes are multiples of
-  enum class Pick { any, largest, tree } pick = Pick::any;    // what is cut next; tree: counts are split at random
-  enum class Turn { any, longer, shorter } turn = Turn::any;  // which side is cut
-  double edge = 0;                                            // of a side that is not cut, at each end
-  double pinwheels = 0;  // of the cuts that make five pieces which no straight cut parts
-  double holes = 0;      // of the pieces, by area, that are taken away
+  int64_t times_per_100;  // moments of the rectangle for each hundred buffers
+  int64_t bytes;          // its height
+  int64_t grain;          // that cuts between bytes are multiples of
+  Pick pick = Pick::any;
+  Turn turn = Turn::any;
+  double edge = 0;       // of a side that is not cut, at each end
+  double pinwheels = 0;  // of the cuts, those that make five pieces which no straight cut parts
+  double holes = 0;      // of the area, that is taken away in whole pieces
+  double shrunk = 0;     // of each size, at most, that is taken away
+  double shortened = 0;  // of each lifetime, at most
 };
 
 inline constexpr PlantedKind kPlantedKinds[] = {
-    {.name = "guillotine", .times_per_100 = 1000, .bytes = 1 << 20, .grain = 1},
-    {.name = "tree", .times_per_100 = 1000, .bytes = 1 << 20, .grain = 1, .pick = PlantedKind::Pick::tree},
-    {.name = "coarse", .times_per_100 = 50, .bytes = 1024, .grain = 1, .pick = PlantedKind::Pick::tree},
-    {.name = "largest", .times_per_100 = 200, .bytes = 1 << 20, .grain = 1, .pick = PlantedKind::Pick::largest},
-    {.name = "square",
-     .times_per_100 = 1000,
-     .bytes = 1 << 20,
-     .grain = 512,
-     .pick = PlantedKind::Pick::largest,
-     .turn = PlantedKind::Turn::longer,
-     .edge = 0.2},
-    {.name = "slivers",
-     .times_per_100 = 1000,
-     .bytes = 1 << 20,
-     .grain = 64,
-     .turn = PlantedKind::Turn::shorter,
-     .edge = 0.3},
-    {.name = "few times", .times_per_100 = 10, .bytes = 1 << 20, .grain = 256},
-    {.name = "few bytes", .times_per_100 = 400, .bytes = 256, .grain = 1, .pick = PlantedKind::Pick::largest},
+    {"guillotine", 1000, 1 << 20, 1},
+    {"tree", 1000, 1 << 20, 1, PlantedKind::Pick::tree},
+    {"coarse", 50, 1024, 1, PlantedKind::Pick::tree},
+    {"larger", 200, 1 << 20, 1, PlantedKind::Pick::larger},
+    {"square", 1000, 1 << 20, 512, PlantedKind::Pick::larger, PlantedKind::Turn::longer, 0.2},
+    {"slivers", 1000, 1 << 20, 64, PlantedKind::Pick::any, PlantedKind::Turn::shorter, 0.3},
+    {"few times", 10, 1 << 20, 256},
+    {"few bytes", 400, 256, 1, PlantedKind::Pick::larger},
     {.name = "pinwheels",
      .times_per_100 = 1000,
      .bytes = 1 << 20,
      .grain = 1,
-     .pick = PlantedKind::Pick::largest,
+     .pick = PlantedKind::Pick::larger,
      .pinwheels = 0.3},
     {.name = "holes",
      .times_per_100 = 1000,
      .bytes = 1 << 20,
      .grain = 1,
-     .pick = PlantedKind::Pick::largest,
+     .pick = PlantedKind::Pick::larger,
      .holes = 0.02},
+    {.name = "shrunk",
+     .times_per_100 = 1000,
+     .bytes = 1 << 20,
+     .grain = 1,
+     .pick = PlantedKind::Pick::larger,
+     .shrunk = 0.03},
+    {.name = "shortened",
+     .times_per_100 = 1000,
+     .bytes = 1 << 20,
+     .grain = 1,
+     .pick = PlantedKind::Pick::larger,
+     .shortened = 0.05},
 };
 
 class Cutter {
@@ -75,7 +82,9 @@ class Cutter {
     take_away();
     std::vector<Buffer> buffers;
     for (const Piece& p : pieces_) {
-      buffers.push_back({.bytes = (p.high - p.low) * kind_.grain, .first = p.first, .end = p.end});
+      buffers.push_back({.bytes = less((p.high - p.low) * kind_.grain, kind_.shrunk),
+                         .first = p.first,
+                         .end = p.first + less(p.end - p.first, kind_.shortened)});
     }
     return buffers;
   }
@@ -97,6 +106,10 @@ class Cutter {
       if (pieces_[other].area() > pieces_[best].area()) best = other;
     }
     return best;
+  }
+
+  int64_t less(int64_t length, double most) {
+    return length - std::llround(most * uniform() * static_cast<double>(length - 1));
   }
 
   // A cut strictly within [low, high), or low when there is none.

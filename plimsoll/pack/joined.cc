@@ -30,24 +30,32 @@ bool nearly_full(const Instance& instance, int64_t aim) {
 
 JoinedSearch::JoinedSearch(const Instance& instance, int64_t aim, const Effort& effort)
     : instance_(instance), effort_(without_joins(effort)) {
-  attempts_.push_back(begin(0));
-  if (nearly_full(instance, aim)) attempts_.push_back(begin(aim));
+  attempts_.push_back(begin(0, false));
+  if (nearly_full(instance, aim)) {
+    attempts_.push_back(begin(aim, false));
+    attempts_.push_back(begin(aim + aim / 25, true));
+  }
+  std::erase_if(attempts_, [&](const Attempt& a) { return 3 * a.joins.left() > 2 * instance.count(); });
 }
 
-JoinedSearch::Attempt JoinedSearch::begin(int64_t capacity) const {
-  return {capacity, Joins(instance_, capacity, effort_.seed + static_cast<uint64_t>(rounds_)), kPatience};
+JoinedSearch::Attempt JoinedSearch::begin(int64_t capacity, bool loosely) const {
+  return {capacity, loosely, Joins(instance_, capacity, loosely, effort_.seed + static_cast<uint64_t>(rounds_)),
+          kPatience};
 }
 
-// A third is joined, or it is not worth the time; and the less is left, the more of the time goes to it.
+// The less is left, the more of the time goes to it; less where a search over all buffers is fast.
 bool JoinedSearch::due(int64_t nodes_of_others) const {
   constexpr int64_t kNodesAhead = 100;
-  const double others = static_cast<double>(nodes_of_others + kNodesAhead) / 4;
-  const int32_t left = attempts_.front().joins.left();
-  return 3 * left <= 2 * instance_.count() && cost_ * left <= others * instance_.count();
+  constexpr double kMany = 500;  // buffers
+  if (attempts_.empty()) return false;
+  int32_t left = instance_.count();
+  for (const Attempt& attempt : attempts_) left = std::min(left, attempt.joins.left());
+  const double share = std::min(1.0, instance_.count() / kMany) * instance_.count() / (4.0 * left);
+  return cost_ <= share * static_cast<double>(nodes_of_others + kNodesAhead);
 }
 
 void JoinedSearch::vary(Attempt& attempt, int64_t most_steps) {
-  if (attempt.patience-- == 0) attempt = begin(attempt.capacity);
+  if (attempt.patience-- == 0) attempt = begin(attempt.capacity, attempt.loosely);
   const int32_t before = attempt.joins.left();
   const int64_t steps = std::min(kSteps, most_steps);
   for (int64_t step = 0; step < steps && attempt.joins.left() > 1; ++step) attempt.joins.vary();

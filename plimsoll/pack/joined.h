@@ -27,17 +27,18 @@ class JoinedSearch {
 
  private:
   struct Attempt {
-    int64_t capacity;  // that holes fill; 0 for none
+    int64_t capacity;  // as Joins takes it
+    bool loosely;
     Joins joins;
     int64_t patience;  // rounds without less being left, until all is joined anew
   };
 
-  Attempt begin(int64_t capacity) const;
+  Attempt begin(int64_t capacity, bool loosely) const;
   void vary(Attempt& attempt, int64_t most_steps);
 
   const Instance& instance_;
   Effort effort_;
-  std::vector<Attempt> attempts_;  // that take turns
+  std::vector<Attempt> attempts_;  // that take turns; those that joined a third of the buffers or more at once
   int64_t rounds_ = 0;
   int64_t nodes_ = 0;
   double cost_ = 0;  // of all that, in nodes of a search over the whole instance
