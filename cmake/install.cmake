@@ -35,3 +35,7 @@ configure_package_config_file(cmake/plimsoll-config.cmake.in ${PROJECT_BINARY_DI
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/plimsoll-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/plimsoll-config.cmake ${PROJECT_BINARY_DIR}/plimsoll-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/plimsoll)
+
+# In a wheel the binary and what it brings into other processes stand in the package's folder bin.
+install(TARGETS plimsoll RUNTIME DESTINATION plimsoll/bin COMPONENT python EXCLUDE_FROM_ALL)
+install(TARGETS plimsoll_preload plimsoll_simcuda LIBRARY DESTINATION plimsoll/bin COMPONENT python EXCLUDE_FROM_ALL)
