@@ -139,6 +139,10 @@ template Option Command::add_option(const std::string&, double&, const std::stri
 template Option Command::add_option(const std::string&, std::optional<int64_t>&, const std::string&) const;
 template Option Command::add_option(const std::string&, std::vector<std::string>&, const std::string&) const;
 
+Option Command::add_words(const std::string& name, std::vector<std::string>& value, const std::string& help) const {
+  return Option(app_->add_option(name, value, help));
+}
+
 Option Command::add_flag(const std::string& name, bool& value, const std::string& help) const {
   return Option(app_->add_flag(name, value, help));
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -41,6 +42,8 @@ class Command {
   // that are empty and numbers that are not finite are refused.
   template <class T>
   Option add_option(const std::string& name, T& value, const std::string& help) const;
+  // The words of another program's command line, after --: any text, empty ones too.
+  Option add_words(const std::string& name, std::vector<std::string>& value, const std::string& help) const;
   Option add_flag(const std::string& name, bool& value, const std::string& help) const;
   Option option(const std::string& name) const;  // that was added
 

@@ -154,7 +154,7 @@ void add_exec(const Command& app, int& status) {
       "Example: plimsoll exec --budget 16GiB -- python train.py --epochs 1\n"
       "Exits as the command does: its own status, 128 and the signal, or 127 when it is not found.");
   const auto options = std::make_shared<Options>();
-  verb.add_option("COMMAND", options->command, "The program and its arguments, after --").required();
+  verb.add_words("COMMAND", options->command, "The program and its arguments, after --").required();
   verb.add_option("--budget", options->budget,
                   "What each process may take of each card, its CUDA context included, like 16GiB")
       .check([](const std::string& text) { return parse_bytes(text) > 0 ? "" : "a budget must be more than nothing"; });

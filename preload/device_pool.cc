@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/device/cuda/bus_id.h"
+#include "plimsoll/device/cuda/nvml.h"
 
 namespace plimsoll::preload {
 namespace {
@@ -17,10 +19,21 @@ int64_t card_bytes(const cuda::Driver& driver, int device) {
   return static_cast<int64_t>(bytes);
 }
 
+// NVML, which the baseline is from, counts what the driver keeps for itself as used; the driver leaves it out of the
+// card's total.
+int64_t kept_by_driver(std::string_view bus_id, int64_t card) {
+  for (const cuda::CardMemory& known : cuda::card_memory()) {
+    if (cuda::normal_bus_id(known.bus_id) == cuda::normal_bus_id(bus_id)) return known.total_bytes - card;
+  }
+  return 0;
+}
+
 int64_t used_before(const cuda::Driver& driver, int device, const Settings& settings) {
   char bus_id[32] = {};
   if (driver.device_get_pci_bus_id(bus_id, sizeof bus_id, device) != cuda::kSuccess) return -1;
-  return settings.baseline_bytes(bus_id);
+  const int64_t baseline = settings.baseline_bytes(bus_id);
+  if (baseline < 0) return -1;
+  return std::max<int64_t>(0, baseline - std::max<int64_t>(0, kept_by_driver(bus_id, card_bytes(driver, device))));
 }
 
 Budget budget_of(const Settings& settings, int64_t card) {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "plimsoll/base/file.h"
 #include "plimsoll/trace/binary.h"
@@ -27,6 +26,7 @@ ProcessState::ProcessState() {
   } catch (const std::exception& error) {
     say_once(fmt::format("{}; memory is the CUDA runtime's own", error.what()));
   }
+  existing_ = this;
 }
 
 void ProcessState::after_fork() {
@@ -137,9 +137,10 @@ void ProcessState::write_traces() const {
 namespace {
 
 __attribute__((destructor)) void at_end() {
-  if (std::getenv("PLIMSOLL_EVENTS") == nullptr) return;
+  const ProcessState* const state = ProcessState::existing();
+  if (state == nullptr) return;
   try {
-    ProcessState::get().write_traces();
+    state->write_traces();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "plimsoll: %s\n", error.what());
   }

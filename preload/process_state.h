@@ -23,6 +23,8 @@ class ProcessState {
     static ProcessState* const state = new ProcessState;
     return *state;
   }
+  // Null in a process that never called CUDA, as most that a shell starts.
+  static ProcessState* existing() { return existing_.load(); }
 
   const cuda::Driver& driver() const { return driver_; }
 
@@ -63,6 +65,8 @@ class ProcessState {
   static void bind_thread(int device);
   void after_fork();
   std::string path(const std::string& name) const;  // in the folder of reports, with the process's number
+
+  static inline std::atomic<ProcessState*> existing_ = nullptr;
 
   Settings settings_;
   cuda::Driver driver_;

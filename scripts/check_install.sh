@@ -19,3 +19,4 @@ cmake -S "$prefix/user" -B "$prefix/user/build" -G Ninja -DCMAKE_PREFIX_PATH="$p
 cmake --build "$prefix/user/build" >/dev/null
 "$prefix/user/build/user"
 "$prefix/usr/bin/plimsoll" --version
+"$prefix/usr/bin/plimsoll" exec --pool -- true  # with the hook and the preload library that were installed

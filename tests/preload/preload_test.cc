@@ -4,9 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "plimsoll/base/bytes.h"
 #include "preload/runtime_api.h"
@@ -323,6 +328,22 @@ TEST_F(PreloadTest, KeepsThreadsAndStreamsApart) {
   for (uint64_t seed = 0; seed < 4; ++seed) threads.emplace_back(work, seed);
   for (std::thread& thread : threads) thread.join();
   cudaDeviceSynchronize();
+}
+
+TEST(PreloadLibrary, ShowsNothingButTheFunctionsItReplaces) {
+  const std::string library =
+      std::filesystem::path(PLIMSOLL_BINARY).parent_path() / "../preload/libplimsoll_preload.so";
+  std::FILE* const pipe = popen(("nm -D --defined-only " + library + " 2>/dev/null").c_str(), "r");
+  char line[4096];
+  int symbols = 0;
+  while (std::fgets(line, sizeof line, pipe) != nullptr) {
+    const std::string text = line;
+    const std::string name = text.substr(text.rfind(' ') + 1);
+    EXPECT_EQ(name.substr(0, 4), "cuda") << text;
+    ++symbols;
+  }
+  if (pclose(pipe) != 0) GTEST_SKIP() << "no nm";
+  EXPECT_EQ(symbols, 14);
 }
 
 TEST_F(PreloadTest, IsFastWhenABlockIsCached) {

@@ -31,6 +31,7 @@ struct Driver {
   // Loads and initialises the driver. DriverMissing.
   static Driver load(const std::string& library = "libcuda.so.1");
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration takes none
 #define PLIMSOLL_CUDA_MEMBER(member, name, parameters) Result(*member) parameters = nullptr;
   PLIMSOLL_CUDA_DRIVER_CALLS(PLIMSOLL_CUDA_MEMBER)
 #undef PLIMSOLL_CUDA_MEMBER
