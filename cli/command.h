@@ -37,7 +37,8 @@ class Command {
   void footer(const std::string& text) const;  // of the help: an example
 
   // `name` is "--capacity", "-o,--output", or "FILE" for one that is given by its place. T is std::string, int,
-  // int64_t, uint64_t, double, std::optional<int64_t> or std::vector<std::string>; `value` outlives the command.
+  // int64_t, uint64_t, double, std::optional<int64_t> or std::vector<std::string>; `value` outlives the command. Texts
+  // that are empty and numbers that are not finite are refused.
   template <class T>
   Option add_option(const std::string& name, T& value, const std::string& help) const;
   Option add_flag(const std::string& name, bool& value, const std::string& help) const;
@@ -49,8 +50,8 @@ class Command {
   CLI::App* app_;
 };
 
-// Parses the arguments and runs the verb that they name. Help and versions are printed; false: they could not be
-// parsed, which has been told.
-bool run_command_line(int argc, char** argv, const std::function<void(const Command&)>& add_verbs);
+// Parses the arguments and runs the verb that they name. Help and versions are printed. What is wrong with the
+// arguments; empty: nothing.
+std::string run_command_line(int argc, char** argv, const std::function<void(const Command&)>& add_verbs);
 
 }  // namespace plimsoll::cli

@@ -5,12 +5,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/report/plot.h"
+#include "plimsoll/train/model_forms.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -108,7 +110,7 @@ void print_json(const Report& report) {
   json["weight_copy_bytes"] = report.masters.copy_bytes;
   json["largest"] = largest_json(estimate.largest);
   json["live_bytes"] = estimate.live_bytes;
-  fmt::print("{}\n", json.dump(2));
+  cli::print_json(json);
 }
 
 std::string sizes_text(const program::Bindings& sizes) {
@@ -209,10 +211,10 @@ struct EstimateOptions {
 
 // What is allowed is done here: there is no budget that could do without.
 models::StepOptions asked_of(const EstimateOptions& options) {
-  const Allowed allowed = parse_allowed(options.allow);
+  const train::Allowed allowed = train::parse_allowed(options.allow);
   if (allowed.batch_norm_parts) {
     throw ArgumentError(fmt::format("--allow {} is for batches in parts, and this is the whole: expected {}",
-                                    kBatchNormParts, kEightBitState));
+                                    train::kBatchNormParts, train::kEightBitState));
   }
   models::StepOptions asked = step_options(options.step);
   asked.train.eight_bit_state = allowed.eight_bit_state;

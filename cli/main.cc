@@ -1,24 +1,66 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <system_error>
 
+#include "cli/console.h"
 #include "cli/verbs.h"
+#include "plimsoll/base/error.h"
 #include "plimsoll/base/oom.h"
 
 namespace plimsoll::cli {
 namespace {
 
-int run(int argc, char** argv) {
-  int status = kDone;
-  const bool parsed = run_command_line(argc, argv, [&status](const Command& app) {
-    for (const AddVerb add : verbs()) add(app, status);
-  });
-  return parsed ? status : kBadInput;
+// With --json, stdout has JSON whatever happens.
+void tell_error(bool json, const char* kind, int status, const std::string& message) {
+  tell("plimsoll: {}\n", message);
+  if (json) print_json({{"error", message}, {"kind", kind}, {"exit_status", status}});
 }
 
-int fail(int status, const std::exception& error) {
-  fmt::print(stderr, "plimsoll: {}\n", error.what());
-  return status;
+int run(int argc, char** argv, bool json) try {
+  int status = kDone;
+  const std::string wrong = run_command_line(argc, argv, [&status](const Command& app) {
+    for (const AddVerb add : verbs()) add(app, status);
+  });
+  if (wrong.empty()) return status;
+  tell_error(json, "argument", kBadInput, wrong);
+  return kBadInput;
+} catch (const ResourceExhausted& error) {
+  tell_error(json, "does_not_fit", kFinding, error.what());
+  return kFinding;
+} catch (const std::bad_alloc&) {
+  tell_error(json, "does_not_fit", kFinding, "the system gives this process no more memory");
+  return kFinding;
+} catch (const ArgumentError& error) {
+  tell_error(json, "argument", kBadInput, error.what());
+  return kBadInput;
+} catch (const InputError& error) {
+  tell_error(json, "input", kBadInput, error.what());
+  return kBadInput;
+} catch (const UnsupportedError& error) {
+  tell_error(json, "unsupported", kBadInput, error.what());
+  return kBadInput;
+} catch (const SystemError& error) {
+  tell_error(json, "system", kBadInput, error.what());
+  return kBadInput;
+} catch (const std::filesystem::filesystem_error& error) {
+  tell_error(json, "system", kBadInput, fmt::format("{}: {}", error.path1().string(), error.code().message()));
+  return kBadInput;
+} catch (const std::system_error& error) {
+  if (std::ferror(stdout) != 0) {
+    note_output_error(error.code().value());
+    return kBadInput;
+  }
+  tell_error(json, "system", kBadInput, fmt::format("the system refused: {}", error.code().message()));
+  return kBadInput;
+} catch (const std::exception& error) {
+  tell_error(json, "internal", kBadInput, error.what());
+  return kBadInput;
 }
 
 }  // namespace
@@ -26,11 +68,8 @@ int fail(int status, const std::exception& error) {
 
 int main(int argc, char** argv) {
   using namespace plimsoll::cli;
-  try {
-    return run(argc, argv);
-  } catch (const plimsoll::ResourceExhausted& error) {
-    return fail(kFinding, error);
-  } catch (const std::exception& error) {
-    return fail(kBadInput, error);
-  }
+  start_console();
+  const bool json = std::any_of(argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
+  const int status = run(argc, argv, json);
+  return finish_console() ? status : kBadInput;
 }

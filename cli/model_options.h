@@ -15,8 +15,6 @@
 
 namespace plimsoll::cli {
 
-inline constexpr std::string_view kBatchNormParts = "batch-norm-parts";
-inline constexpr std::string_view kEightBitState = "8-bit-state";
 inline constexpr const char* kAllowHelp = "Measures that change the numbers: batch-norm-parts, 8-bit-state";
 
 struct ModelOptions {
@@ -40,7 +38,7 @@ inline std::string require_thread(const std::string& text) {
 
 inline void add_model_options(const Command& verb, ModelOptions& options) {
   verb.add_option("MODEL", options.model, "A built-in model; `plimsoll models` lists them").required();
-  verb.add_option("--batch", options.batch, "Samples in a step");
+  verb.add_option("--batch,--batch-size", options.batch, "Samples in a step");
   verb.add_option("--seq", options.sequence, "Tokens in a sample");
   verb.add_option("--threads", options.threads, "Threads to compute with; all when not given").check(require_thread);
   verb.add_flag("--json", options.json, "Print JSON");
@@ -63,27 +61,6 @@ inline bool parse_training(const std::string& mode) {
     throw ArgumentError(fmt::format("--mode is {}, expected train or infer", quote(mode)));
   }
   return mode == "train";
-}
-
-// Measures that change the numbers, by the user's leave.
-struct Allowed {
-  bool batch_norm_parts = false;
-  bool eight_bit_state = false;
-};
-
-inline Allowed parse_allowed(const std::vector<std::string>& allow) {
-  Allowed allowed;
-  for (const std::string& measure : allow) {
-    if (measure == kBatchNormParts) {
-      allowed.batch_norm_parts = true;
-    } else if (measure == kEightBitState) {
-      allowed.eight_bit_state = true;
-    } else {
-      throw ArgumentError(
-          fmt::format("--allow {}: expected {} or {}", quote(measure), kBatchNormParts, kEightBitState));
-    }
-  }
-  return allowed;
 }
 
 inline models::StepOptions step_options(const ModelOptions& options) {

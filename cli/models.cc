@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/models/step.h"
@@ -23,7 +24,7 @@ Row describe(const models::ModelInfo& info) {
   return {info, models::parameter_count(model), models::forward_flops(info), model.program[input].type.text()};
 }
 
-void print_json(const std::vector<Row>& rows) {
+void print_rows_json(const std::vector<Row>& rows) {
   nlohmann::ordered_json models = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
     models.push_back({{"name", row.model.name},
@@ -33,7 +34,7 @@ void print_json(const std::vector<Row>& rows) {
                       {"input", row.input},
                       {"sizes", row.model.usual}});
   }
-  fmt::print("{}\n", nlohmann::ordered_json{{"models", models}}.dump(2));
+  print_json({{"models", models}});
 }
 
 std::string sizes_text(const program::Bindings& sizes) {
@@ -61,7 +62,7 @@ void add_models(const Command& app, int& /*status*/) {
   verb.callback([json] {
     std::vector<Row> rows;
     for (const models::ModelInfo& model : models::all_models()) rows.push_back(describe(model));
-    *json ? print_json(rows) : print_table(rows);
+    *json ? print_rows_json(rows) : print_table(rows);
   });
 }
 

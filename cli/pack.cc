@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
 
+#include "cli/console.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/base/file.h"
 #include "plimsoll/pack/csv.h"
 #include "plimsoll/pack/oracle.h"
 #include "plimsoll/trace/file.h"
@@ -69,13 +70,6 @@ pack::Table table_of(const trace::Trace& trace) {
 pack::Table read_table(const Options& options) {
   if (options.file.empty() == options.trace.empty()) throw ArgumentError("pack needs a FILE or --trace, one of them");
   return options.trace.empty() ? pack::read_csv(options.file) : table_of(trace::read(options.trace));
-}
-
-void write(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw SystemError::from_errno(fmt::format("writing {}", path), errno);
 }
 
 nlohmann::ordered_json to_json(const pack::Table& table, const pack::Result& result, double seconds) {
@@ -144,9 +138,9 @@ int run(const Options& options) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   name_too_large(table, how.capacity, result);
   if (options.verify && result) verify(table, *result, how.capacity.value_or(INT64_MAX));
-  if (!options.output.empty() && result) write(options.output, pack::to_csv(table, result->offsets));
+  if (!options.output.empty() && result) write_file(options.output, pack::to_csv(table, result->offsets));
   if (options.json) {
-    fmt::print("{}\n", to_json(table, result, seconds).dump(2));
+    print_json(to_json(table, result, seconds));
   } else {
     print(table, result, seconds);
     if (options.verify && result) fmt::print("verified\n");

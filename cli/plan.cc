@@ -55,7 +55,7 @@ plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
 // All samples of a batch in one step: as it is written, in another order, or with some ops in slices.
 std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const plan::PlanOptions& options,
                                                      int64_t batch) {
-  const ModelForms model(verb.step, verb.form(), {{"batch", batch}});
+  const train::ModelForms model(request_of(verb.step, verb.form(), {{"batch", batch}}));
   plan::StepForms forms = model.least_forms();
   forms.part = {};
   const auto made = plan::plan_step(forms, options);
@@ -66,16 +66,16 @@ std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const
 }
 
 std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_bytes) {
-  const KnownCosts known;
+  const train::KnownCosts known(terminal_listener());
   const auto costs = [&](const Lowered& lowered) { return known.of(lowered).seconds; };
   plan::PlanOptions options = plan_options(verb, budget_bytes);
   options.work_limit /= 10;  // for each of some twenty sizes
   options.find_smallest = false;
-  const int64_t most = most_samples(verb.step.model);
+  const int64_t most = train::most_samples(models::find_model(verb.step.model));
   auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, options, batch); }, most);
   if (!whole) return std::nullopt;
   Batches found{std::move(*whole), std::nullopt};
-  const ModelForms model(verb.step, verb.form());
+  const train::ModelForms model(request_of(verb.step, verb.form()));
   const plan::StepForms forms = model.least_forms();
   const bool can_cut = forms.part && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
   if (can_cut) found.part = plan::find_largest_batch(forms.part, costs, options, most);
@@ -96,10 +96,10 @@ int plan_largest_batch(const PlanVerb& verb) {
   return kDone;
 }
 
-int refuse(const PlanVerb& verb, const ModelForms& model, const plan::Refusal& refusal) {
+int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Refusal& refusal) {
   plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
   if (!verb.budget.spill_dir.empty()) search.spill = model.spill_in(verb.budget.spill_dir);
-  const auto ways = AlternativeSearch(verb.step, verb.form(), search).run(model.why_whole());
+  const auto ways = train::find_alternatives(model.request(), search, model.why_whole());
   const auto print = verb.step.json ? print_refusal_json : print_refusal;
   print(model.setting(), refusal, ways, model.why_whole());
   return kFinding;
@@ -107,8 +107,8 @@ int refuse(const PlanVerb& verb, const ModelForms& model, const plan::Refusal& r
 
 int make(const PlanVerb& verb) {
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
-  if (isatty(STDERR_FILENO) != 0) options.progress = print_progress;
-  const ModelForms model(verb.step, verb.form());
+  if (shows_progress()) options.progress = show_planning;
+  const train::ModelForms model(request_of(verb.step, verb.form()));
   if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);
   const auto made = plan::plan_step(model.forms(), options);
   if (const auto* refusal = std::get_if<plan::Refusal>(&made)) return refuse(verb, model, *refusal);
@@ -121,19 +121,19 @@ int make(const PlanVerb& verb) {
   return kDone;
 }
 
-ModelForms forms_of(const plan::Setting& setting, const ModelOptions& given) {
+train::StepRequest request_of(const plan::Setting& setting, const ModelOptions& given) {
   ModelOptions options = given;
   options.model = setting.model;
   options.mode = setting.mode;
   options.optimizer = setting.optimizer;
   options.precision = setting.precision;
-  return {options, {.allow = setting.allow}, setting.sizes};
+  return request_of(options, {.allow = setting.allow}, setting.sizes);
 }
 
 int check(const PlanVerb& verb) {
   const std::string text = read_file(verb.check);
   const plan::Setting setting = plan::read_setting(text, verb.check);
-  const ModelForms model = forms_of(setting, verb.step);
+  const train::ModelForms model(request_of(setting, verb.step));
   const plan::StepPlan step = plan::read_step_plan(text, verb.check, model.forms());
   if (const auto fault = plan::find_fault(step, model.batch())) {
     throw InputError({.source = verb.check}, fmt::format("the plan does not hold: {}", *fault));
@@ -158,7 +158,7 @@ plan::LockEntry lock_entry(const PlanVerb& verb, const Lowered& lowered) {
 }
 
 int work_on_lock(const PlanVerb& verb) {
-  const ModelForms model(verb.step, {.allow = verb.budget.form.allow, .parts = false});
+  const train::ModelForms model(request_of(verb.step, {.allow = verb.budget.form.allow, .parts = false}));
   const Lowered lowered = model.least_forms().whole();
   const std::string setting = fmt::format("{}{}, {} threads", setting_text(model.setting()),
                                           model.may_code() ? " in 8 bits" : "", lowered.threads);

@@ -9,13 +9,16 @@
 #include <optional>
 #include <string>
 
-#include "cli/alternatives.h"
+#include "cli/console.h"
+#include "cli/model_forms.h"
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/duration.h"
 #include "plimsoll/plan/largest_batch.h"
 #include "plimsoll/plan/parts.h"
 #include "plimsoll/plan/plan.h"
 #include "plimsoll/plan/plan_json.h"
 #include "plimsoll/plan/step_plan_json.h"
+#include "plimsoll/train/fit_model.h"
 
 namespace plimsoll::cli {
 
@@ -29,14 +32,11 @@ inline std::string setting_text(const plan::Setting& setting) {
   return text + (setting.mode == "train" ? ", training with " + setting.optimizer : std::string(", inference"));
 }
 
-// "1.204 s", "38.1 ms"
-inline std::string seconds_text(double seconds) {
-  return seconds >= 1 ? fmt::format("{:.3f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
-}
+inline std::string seconds_text(double seconds) { return format_seconds(seconds); }
 
-inline void print_progress(const plan::Progress& progress) {
-  fmt::print(stderr, "\rplanning: {} in {} a step so far   \r", format_bytes(progress.live_bytes),
-             seconds_text(progress.predicted_s));
+inline void show_planning(const plan::Progress& progress) {
+  show_progress(fmt::format("planning: {} in {} a step so far", format_bytes(progress.live_bytes),
+                            format_seconds(progress.predicted_s)));
 }
 
 // "80 % measured on this machine, 15 % scaled from like ops, 5 % by roofline"
@@ -106,23 +106,22 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
   json["steps"] = nlohmann::ordered_json::array();
   for (const plan::PlannedProgram& program : step.programs) json["steps"].push_back(program.plan.steps.size());
   json["measures"] = plan::to_json(step.measures());
-  fmt::print("{}\n", json.dump(2));
+  print_json(json);
 }
 
 inline void print_refusal(const plan::Setting& setting, const plan::Refusal& refusal,
-                          const std::vector<Alternative>& ways, const std::string& why_whole) {
-  fmt::print(stderr, "plimsoll: {} does not fit in {}\n", setting_text(setting), format_bytes(refusal.budget_bytes));
-  fmt::print(stderr, "  smallest budget: {} ({} bytes, {} a step); no plan can be below {}\n",
-             format_bytes(refusal.smallest_bytes), format_count(refusal.smallest_bytes),
-             seconds_text(refusal.smallest_s), format_bytes(refusal.bound_bytes));
+                          const std::vector<train::Alternative>& ways, const std::string& why_whole) {
+  tell("plimsoll: {} does not fit in {}\n", setting_text(setting), format_bytes(refusal.budget_bytes));
+  tell("  smallest budget: {} ({} bytes, {} a step); no plan can be below {}\n", format_bytes(refusal.smallest_bytes),
+       format_count(refusal.smallest_bytes), seconds_text(refusal.smallest_s), format_bytes(refusal.bound_bytes));
   std::string needs = fmt::format("{} that come in", format_bytes(refusal.resident_bytes));
   for (const plan::Refusal::Held& held : refusal.binding) {
     needs += fmt::format(", {} {}", held.name, format_bytes(held.bytes));
   }
-  fmt::print(stderr, "  set by {}: {}\n", refusal.binding_op, needs);
-  if (refusal.cut_short) fmt::print(stderr, "  the search was cut short by --time-limit: less may do\n");
-  if (!why_whole.empty()) fmt::print(stderr, "  {}\n", why_whole);
-  if (!ways.empty()) fmt::print(stderr, "  fits with: {}\n", alternatives_text(ways));
+  tell("  set by {}: {}\n", refusal.binding_op, needs);
+  if (refusal.cut_short) tell("  the search was cut short by --time-limit: less may do\n");
+  if (!why_whole.empty()) tell("  {}\n", why_whole);
+  if (!ways.empty()) tell("  fits with: {}\n", train::alternatives_text(ways));
 }
 
 inline nlohmann::ordered_json batch_json(const plan::PlannedBatch& batch) {
@@ -132,10 +131,10 @@ inline nlohmann::ordered_json batch_json(const plan::PlannedBatch& batch) {
   return json;
 }
 
-inline nlohmann::ordered_json alternatives_json(const std::vector<Alternative>& ways) {
+inline nlohmann::ordered_json alternatives_json(const std::vector<train::Alternative>& ways) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Alternative& way : ways) {
-    json.push_back({{"how", way.how},
+  for (const train::Alternative& way : ways) {
+    json.push_back({{"how", way.how()},
                     {"note", way.note},
                     {"arena_bytes", way.arena_bytes},
                     {"seconds_a_sample", way.seconds_a_sample}});
@@ -144,7 +143,7 @@ inline nlohmann::ordered_json alternatives_json(const std::vector<Alternative>& 
 }
 
 inline void print_refusal_json(const plan::Setting& setting, const plan::Refusal& refusal,
-                               const std::vector<Alternative>& ways, const std::string& why_whole) {
+                               const std::vector<train::Alternative>& ways, const std::string& why_whole) {
   nlohmann::ordered_json json = setting_json(setting);
   json["fits"] = false;
   json["budget_bytes"] = refusal.budget_bytes;
@@ -161,7 +160,7 @@ inline void print_refusal_json(const plan::Setting& setting, const plan::Refusal
   json["cut_short"] = refusal.cut_short;
   json["why_whole"] = why_whole;
   json["alternatives"] = alternatives_json(ways);
-  fmt::print("{}\n", json.dump(2));
+  print_json(json);
 }
 
 // The largest batch and the fastest; the same for parts of a batch, where it can be cut.
@@ -197,7 +196,7 @@ inline void print_batches_json(std::string_view model, int64_t budget_bytes, con
   nlohmann::ordered_json json = {{"model", model}, {"budget_bytes", budget_bytes}};
   json.update(batches_json(found.whole));
   if (found.part) json["part"] = batches_json(*found.part);
-  fmt::print("{}\n", json.dump(2));
+  print_json(json);
 }
 
 }  // namespace plimsoll::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cli/console.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/memory/replay/policies.h"
@@ -42,7 +43,7 @@ void print_json(const Options& options, const replay::Device& device, const repl
                                        {"remapping_allocations", result.policy.remapping_allocations},
                                        {"remapping_per_1000_events", result.remapping_per_1000_events()},
                                        {"ns_per_event", result.ns_per_event}};
-  fmt::print("{}\n", json.dump(2));
+  cli::print_json(json);
 }
 
 void print_text(const Options& options, const replay::Device& device, const replay::ReplayResult& result) {
@@ -87,7 +88,7 @@ void run(const Options& options, int& status) {
     options.json ? print_json(options, device, result) : print_text(options, device, result);
   } catch (const ResourceExhausted& error) {
     if (!options.json) throw;
-    fmt::print("{}\n", to_json(error.report()).dump(2));
+    cli::print_json(to_json(error.report()));
     status = kFinding;
   }
 }

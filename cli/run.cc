@@ -7,9 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/session_start.h"
 #include "cli/verbs.h"
+#include "plimsoll/base/duration.h"
+#include "plimsoll/run/floats.h"
 #include "plimsoll/train/synthetic.h"
 
 namespace plimsoll::cli {
@@ -64,7 +67,7 @@ double least_seconds(run::Executor& executor, int64_t times) {
     executor.step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     least = std::min(least, took.count());
-    fmt::print(stderr, "run {:>{}}  {:.1f} ms\n", i + 1, std::to_string(times).size(), took.count() * 1e3);
+    tell("run {:>{}}  {}\n", i + 1, std::to_string(times).size(), format_seconds(took.count()));
   }
   return least;
 }
@@ -138,18 +141,17 @@ void print_json(const RunOptions& options, const Ran& ran, const std::optional<R
                         {"arena_bytes", compared->peaks.arena_bytes},
                         {"least_run_s", compared->least_s}};
   }
-  fmt::print("{}\n", json.dump(2));
+  cli::print_json(json);
 }
 
 void print_comparison(const RunOptions& options, const Ran& ran, const Ran& compared) {
   const auto line = [](std::string_view what, const std::string& found, const std::string& other) {
     fmt::print("  {:<10} {:>14}  {:>14}\n", what, found, other);
   };
-  const auto milliseconds = [](double seconds) { return fmt::format("{:.1f} ms", seconds * 1e3); };
   fmt::print("\n");
   line("", options.step.precision, options.compare);
   line("arena", format_bytes(ran.peaks.arena_bytes), format_bytes(compared.peaks.arena_bytes));
-  line("fastest", milliseconds(ran.least_s), milliseconds(compared.least_s));
+  line("fastest", format_seconds(ran.least_s), format_seconds(compared.least_s));
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
     const Error error = error_of(ran.outputs[i], compared.outputs[i]);
     fmt::print("  %{} is {:.3g} % off", ran.outputs[i].name, 100 * error.of_result);
@@ -161,8 +163,8 @@ void print_comparison(const RunOptions& options, const Ran& ran, const Ran& comp
 }
 
 void print_text(const RunOptions& options, const Ran& ran, const std::optional<Ran>& compared) {
-  fmt::print("{}: {} runs on {} threads, {:.1f} ms the fastest\n", options.step.model, options.times, ran.threads,
-             ran.least_s * 1e3);
+  fmt::print("{}: {} runs on {} threads, {} the fastest\n", options.step.model, options.times, ran.threads,
+             format_seconds(ran.least_s));
   for (const Output& output : ran.outputs) {
     fmt::print("  %{} {}: mean {:.6g}, at most {:.6g} in size\n", output.name, output.type.text(), output.mean(),
                output.largest());

@@ -11,8 +11,8 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/plan/estimate.h"
-#include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 
 namespace plimsoll::cli {
 
@@ -23,33 +23,6 @@ struct StartedSession {
   std::unique_ptr<run::Session> session;
 };
 
-// `init` of a value, in place.
-inline void start_value(run::Executor& executor, program::Value value, const models::Init& init,
-                        const std::vector<program::QuantizedParameter>& quantized, uint64_t seed, uint64_t stream) {
-  const DType dtype = executor.program()[value].type.dtype;
-  if (dtype == DType::f32) return models::draw(init, executor.data<float>(value), seed, stream);
-  for (const program::QuantizedParameter& parameter : quantized) {
-    if (parameter.weights != value) continue;
-    return models::draw(init, executor.data<int8_t>(value), executor.data<float>(parameter.scales), seed, stream);
-  }
-  std::vector<float> floats(executor.bytes(value).size() / 2);
-  models::draw(init, floats, seed, stream);
-  run::write_floats(executor, value, floats);
-}
-
-// `inits` of the parameters and `state_inits` of the first of the state: in place, one after the other.
-inline void start_values(run::Executor& executor, const std::vector<models::Init>& inits,
-                         const std::vector<models::Init>& state_inits, uint64_t seed,
-                         const std::vector<program::QuantizedParameter>& quantized = {}) {
-  const program::Program& program = executor.program();
-  uint64_t stream = 0;
-  const auto start = [&](const std::vector<program::Value>& values, const std::vector<models::Init>& how) {
-    for (size_t i = 0; i < how.size(); ++i) start_value(executor, values[i], how[i], quantized, seed, stream++);
-  };
-  start(program.parameters, inits);
-  start(program.state, state_inits);
-}
-
 inline StartedSession start_session(const ModelOptions& options, uint64_t seed) {
   const models::ModelInfo& model = models::find_model(options.model);
   const models::StepOptions asked = step_options(options);
@@ -59,7 +32,7 @@ inline StartedSession start_session(const ModelOptions& options, uint64_t seed) 
   StartedSession started{models::bindings(model, asked.sizes), lowered.threads, plan::estimate(lowered).peak_bytes,
                          nullptr};
   started.session = std::make_unique<run::Session>(step.program, device, machine_budget());
-  start_values(started.session->executor(), step.inits, step.state_inits, seed, step.quantized);
+  train::start_values(started.session->executor(), step.inits, step.state_inits, seed, step.quantized);
   return started;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
@@ -28,7 +29,7 @@ void run(const Options& options) {
     const nlohmann::ordered_json json = {{"shape", spec.shape.dims()},        {"dtype", name(spec.dtype)},
                                          {"elements", spec.shape.elements()}, {"bytes", bytes},
                                          {"padding_bytes", padding},          {"padded_bytes", bytes + padding}};
-    fmt::print("{}\n", json.dump(2));
+    print_json(json);
     return;
   }
   fmt::print("{}: {} elements of {} B\n", spec.text(), format_count(spec.shape.elements()), element_bytes(spec.dtype));

@@ -5,16 +5,20 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/model_options.h"
 #include "cli/session_start.h"
 #include "cli/train_budget.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/duration.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll::cli {
 namespace {
+
+constexpr double kMostRate = 1e30;  // as a float it is finite
 
 struct TrainOptions {
   ModelOptions step;
@@ -43,13 +47,12 @@ template <class T>
 void run_steps(T& trainer, int64_t steps, const std::function<std::string()>& note, const std::function<bool()>& stop,
                std::vector<StepRecord>& records) {
   while (trainer.steps() < steps && !stop()) {
-    check_signals();
     const auto start = std::chrono::steady_clock::now();
     const float loss = trainer.step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     records.push_back({loss, took.count()});
-    fmt::print(stderr, "step {:>{}}  loss {:.6f}  {:.1f} ms{}\n", trainer.steps(), std::to_string(steps).size(), loss,
-               took.count() * 1e3, note());
+    tell("step {:>{}}  loss {:.6f}  {}{}\n", trainer.steps(), std::to_string(steps).size(), loss,
+         format_seconds(took.count()), note());
   }
 }
 
@@ -61,19 +64,19 @@ nlohmann::ordered_json head_json(const TrainOptions& options, const program::Bin
           {"threads", threads}};
 }
 
-void print_json(nlohmann::ordered_json json, const std::vector<StepRecord>& records) {
-  json["process_peak_bytes"] = process_peak_bytes();
+void print_json(nlohmann::ordered_json json, const std::vector<StepRecord>& records, int64_t peak_bytes) {
+  json["process_peak_bytes"] = peak_bytes;
   if (const auto peak = cgroup_peak_bytes()) json["cgroup_peak_bytes"] = *peak;
   json["median_step_s"] = median_seconds(records);
   for (const StepRecord& record : records) {
     json["steps"].push_back({{"loss", record.loss}, {"seconds", record.seconds}});
   }
-  fmt::print("{}\n", json.dump(2));
+  cli::print_json(json);
 }
 
 void print_head(const TrainOptions& options, int threads, const std::vector<StepRecord>& records) {
-  fmt::print("{}: {} steps on {} threads, {:.1f} ms a step (median)\n", options.step.model, records.size(), threads,
-             median_seconds(records) * 1e3);
+  fmt::print("{}: {} steps on {} threads, {} a step (median)\n", options.step.model, records.size(), threads,
+             format_seconds(median_seconds(records)));
   fmt::print("  loss       {:.6f} at first, {:.6f} at last\n", records.front().loss, records.back().loss);
 }
 
@@ -88,7 +91,7 @@ void run_unplanned(const TrainOptions& options) {
     nlohmann::ordered_json json = head_json(options, started.sizes, started.threads);
     json["predicted_peak_bytes"] = started.predicted_peak_bytes;
     json["arena_bytes"] = started.session->executor().arena_bytes();
-    return print_json(std::move(json), records);
+    return print_json(std::move(json), records, process_peak_bytes());
   }
   print_head(options, started.threads, records);
   print_peaks(peaks_of(started));
@@ -97,11 +100,18 @@ void run_unplanned(const TrainOptions& options) {
 // A run within a budget, which may change between steps.
 struct BudgetRun {
   const TrainOptions& options;
-  const ModelForms& model;
+  const train::ModelForms& model;
   BudgetFile file;
   Budget budget;
   std::vector<StepRecord> records = {};
+  int64_t earlier_peak_bytes = 0;  // of the process, before the budget was last changed
 
+  // Beside the new budget, what the process took before says nothing.
+  void forget_peak() {
+    earlier_peak_bytes = peak_bytes();
+    restart_process_peak();
+  }
+  int64_t peak_bytes() const { return std::max(earlier_peak_bytes, process_peak_bytes()); }
   std::string note() const {
     return fmt::format("  {} of {}", format_bytes(process_peak_bytes()), format_bytes(budget.bytes));
   }
@@ -121,12 +131,12 @@ void run_steps(T& trainer, BudgetRun& run) {
 void train_in_parts(BudgetRun& run, train::Fit& fit) {
   train::PartsTrainer trainer(train::parts_of(*fit.session, fit.plan.sizes, run.model.split_of(fit.plan)),
                               run.trainer());
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  trainer.on_part = [&](int64_t done) {
-    check_signals();
-    if (terminal)
-      fmt::print(stderr, "step {}  part {} of {}{}\r", trainer.steps(), done + 1, fit.plan.sizes.size(), run.note());
-  };
+  if (shows_progress()) {
+    trainer.on_part = [&](int64_t done) {
+      show_progress(
+          fmt::format("step {}  part {} of {}{}", trainer.steps(), done + 1, fit.plan.sizes.size(), run.note()));
+    };
+  }
   run_steps(trainer, run);
 }
 
@@ -164,11 +174,33 @@ void print_measured(const train::Fit& fit) {
   if (const auto peak = cgroup_peak_bytes()) print_bytes("cgroup", *peak, "at most, with the kernel's own");
 }
 
+nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no_fit,
+                                    const std::vector<train::Alternative>& ways) {
+  nlohmann::ordered_json json = {{"model", run.options.step.model},
+                                 {"sizes", run.model.sizes()},
+                                 {"optimizer", run.options.step.optimizer},
+                                 {"precision", run.options.step.precision},
+                                 {"fits", false},
+                                 {"steps_done", run.records.size()},
+                                 {"budget_bytes", run.budget.bytes},
+                                 {"budget_source", run.budget.source},
+                                 {"smallest_budget_bytes", no_fit.smallest_budget_bytes()},
+                                 {"overhead_bytes", no_fit.overhead_bytes},
+                                 {"smallest_arena_bytes", no_fit.refusal.smallest_bytes},
+                                 {"binding_op", no_fit.refusal.binding_op},
+                                 {"why_whole", run.model.why_whole()}};
+  json["alternatives"] = alternatives_json(ways);
+  return json;
+}
+
 int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
   const TrainOptions& options = run.options;
-  const std::string& why = run.model.why_whole();
-  const auto ways = alternatives_to(options.step, options.budget, run.budget, no_fit, run.model);
-  fmt::print(stderr, "plimsoll: {}\n", refusal_text(options.step, run.budget, no_fit, why, ways));
+  const auto ways = train::alternatives_to(run.model, options.budget.spill_dir, run.budget, no_fit);
+  if (options.step.json) {
+    cli::print_json(refusal_json(run, no_fit, ways));
+  } else {
+    tell("plimsoll: {}\n", train::refusal_text(run.model, run.budget, no_fit, ways));
+  }
   return kFinding;
 }
 
@@ -178,17 +210,19 @@ void report(const BudgetRun& run, const train::Fit& fit) {
   if (run.options.step.json) {
     nlohmann::ordered_json json = head_json(run.options, run.model.sizes(), threads);
     json.update(plan_json(fit, run.budget));
-    return print_json(std::move(json), run.records);
+    json["peak_since_budget_bytes"] = process_peak_bytes();
+    return print_json(std::move(json), run.records, run.peak_bytes());
   }
   print_head(run.options, threads, run.records);
   print_measured(fit);
 }
 
 int run_within(const TrainOptions& options) {
-  const Budget budget = read_budget(options.budget);
-  const ModelForms model(options.step, options.budget.form);
-  BudgetRun run{options, model, BudgetFile(options.budget.budget_file), budget};
-  auto fitted = fit_within(model, options.budget, budget);
+  Budget budget = read_budget(options.budget);
+  BudgetFile file(options.budget.budget_file, budget);
+  const train::ModelForms model(request_of(options.step, options.budget.form));
+  BudgetRun run{options, model, std::move(file), budget};
+  auto fitted = train::fit_model(model, options.budget.spill_dir, budget);
   while (true) {
     if (const auto* no_fit = std::get_if<train::NoFit>(&fitted)) return refuse(run, *no_fit);
     auto& fit = std::get<train::Fit>(fitted);
@@ -196,7 +230,8 @@ int run_within(const TrainOptions& options) {
     if (!options.step.json) print_plan(fit, run.budget, costs_text(fit.plan.costs()));
     train_fitted(run, fit);
     if (run.is_done()) break;
-    fitted = refit_within(model, options.budget, run.budget, fit);
+    fitted = train::refit_model(model, options.budget.spill_dir, run.budget, fit);
+    run.forget_peak();
   }
   report(run, std::get<train::Fit>(fitted));
   return kDone;
@@ -218,14 +253,8 @@ void require_budget_for(const BudgetOptions& options) {
 void run(const TrainOptions& options, int& status) {
   if (options.steps < 1) throw ArgumentError(fmt::format("--steps is {}, expected at least 1", options.steps));
   require_budget_for(options.budget);
-  watch_signals();
-  try {
-    if (options.budget.budget.empty()) return run_unplanned(options);
-    status = run_within(options);
-  } catch (const Interrupted& interrupted) {
-    fmt::print(stderr, "plimsoll: interrupted by signal {}\n", interrupted.signal);
-    status = 128 + interrupted.signal;
-  }
+  if (options.budget.budget.empty()) return run_unplanned(options);
+  status = run_within(options);
 }
 
 }  // namespace
@@ -247,7 +276,7 @@ void add_train(const Command& app, int& status) {
   verb.add_flag("--no-measure", options->no_measure, "Do not time kernels before the step is planned");
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   verb.add_option("--steps", options->steps, "Steps to run").shows_default();
-  verb.add_option("--rate", options->rate, "Learning rate").shows_default();
+  verb.add_option("--lr,--rate", options->rate, "Learning rate").shows_default().in_range(0, kMostRate);
   verb.add_option("--seed", options->seed, "Of parameters, data and dropout").shows_default();
   verb.callback([options, &status] {
     options->budget.form.measure = !options->no_measure;

@@ -4,7 +4,26 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS plimsoll_lib plimsoll_uses EXPORT plimsoll ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS plimsoll RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/plimsoll DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+# The public headers: plimsoll/plimsoll.h and what it includes. No other header promises to stay.
+function(collect_public_headers header)
+  get_property(found GLOBAL PROPERTY plimsoll_public_headers)
+  if(header IN_LIST found)
+    return()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY plimsoll_public_headers ${header})
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include \"plimsoll/")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" include ${include})
+    collect_public_headers(${include})
+  endforeach()
+endfunction()
+collect_public_headers(plimsoll/plimsoll.h)
+get_property(public_headers GLOBAL PROPERTY plimsoll_public_headers)
+foreach(header IN LISTS public_headers)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+endforeach()
 install(EXPORT plimsoll NAMESPACE plimsoll:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/plimsoll
         FILE plimsoll-targets.cmake)
 

@@ -19,12 +19,12 @@ constexpr int64_t kBatch = 8;
 constexpr int64_t kTokens = 9;
 
 // Sample i has kTokens - i tokens; the targets of the others are ignored.
-class RaggedText : public train::SyntheticData {
+class RaggedText : public train::SyntheticBatch {
  public:
-  RaggedText() : SyntheticData(1) {}
+  RaggedText() : SyntheticBatch(1) {}
 
-  void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) override {
-    SyntheticData::read(program, input, first, into);
+  void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) const override {
+    SyntheticBatch::read(program, input, first, into);
     if (program[input].name != "target") return;
     auto* targets = reinterpret_cast<int64_t*>(into.data());
     for (size_t i = 0; i < into.size() / sizeof(int64_t); ++i) {
@@ -63,7 +63,7 @@ int main() {
   models::StepOptions options = {.sizes = {{"batch", kBatch}, {"sequence", kTokens}}, .size = models::Size::small};
   options.train.optimizer = program::Optimizer::momentum;
   const models::ModelInfo& gpt = models::find_model("gpt2-nano");
-  const train::TrainerOptions trainer_options{.data = std::make_shared<RaggedText>()};
+  const train::TrainerOptions trainer_options{.batch = std::make_shared<RaggedText>()};
 
   const models::Step step = models::build_whole_step(gpt, options);
   run::Session whole(step.program, {}, machine_budget());

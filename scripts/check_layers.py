@@ -13,7 +13,7 @@ ROOMS = {  # room: the rooms that it may include, besides itself
     "kernels": ["base", "trace", "memory", "program"],
     "plan": ["base", "trace", "memory", "program", "pack", "kernels"],
     "run": ["base", "trace", "memory", "program", "pack", "kernels", "plan"],
-    "train": ["base", "trace", "memory", "program", "pack", "kernels", "plan", "run"],
+    "train": ["base", "trace", "memory", "program", "pack", "kernels", "plan", "run", "models"],
     "models": ["base", "program"],
     "explain": ["base", "trace", "memory", "pack", "plan"],
     "report": ["base", "trace", "memory", "program", "pack", "kernels", "plan", "run", "train", "models", "explain"],

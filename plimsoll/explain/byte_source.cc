@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "plimsoll/base/descriptor.h"
 #include "plimsoll/base/error.h"
 
 namespace plimsoll::explain {
@@ -19,7 +20,8 @@ namespace {
 class FileSource : public ByteSource {
  public:
   explicit FileSource(const std::string& path) : name_(path == "-" ? "standard input" : path) {
-    fd_ = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    fd_ = path == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                      : keep_apart(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (fd_ < 0) throw SystemError::from_errno("opening " + name_, errno);
     file_ = gzdopen(fd_, "rb");
     gzbuffer(file_, 1 << 16);  // plain files are read past it when the reader asks for twice as much at once

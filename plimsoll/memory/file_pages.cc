@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/descriptor.h"
+#include "plimsoll/base/file_limit.h"
 
 namespace plimsoll {
 namespace {
@@ -52,14 +54,14 @@ void* map_or_throw(void* at, int64_t bytes, int protection, int flags, int fd, i
 
 FilePages FilePages::host(int64_t page_bytes) {
   check_page(page_bytes);
-  const int fd = memfd_create("plimsoll", MFD_CLOEXEC);
+  const int fd = keep_apart(memfd_create("plimsoll", MFD_CLOEXEC));
   if (fd < 0) throw SystemError::from_errno("memfd_create", errno);
   return {fd, page_bytes, "cpu", Kind::ram};
 }
 
 FilePages FilePages::spill(const std::string& folder, int64_t page_bytes) {
   check_page(page_bytes);
-  const int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  const int fd = keep_apart(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd < 0) {
     throw SystemError(fmt::format("{}; name another folder for spill files",
                                   SystemError::from_errno("making a spill file in " + folder, errno).what()));
@@ -121,6 +123,7 @@ bool FilePages::allocate_shuffled(int64_t offset, int64_t bytes) {
 bool FilePages::allocate_run(PageId first, size_t count) {
   const int64_t offset = first * page_bytes_;
   const auto bytes = static_cast<int64_t>(count) * page_bytes_;
+  const HoldFileLimitSignal held;
   if (kind_ == Kind::ram ? allocate_shuffled(offset, bytes) : allocate(offset, bytes)) return true;
   const int error = errno;
   punch_run(first, count);  // what was allocated before it failed

@@ -38,6 +38,8 @@ int64_t overhead_bytes() { return status_bytes("RssAnon:") + status_bytes("RssFi
 
 int64_t process_peak_bytes() { return status_bytes("VmHWM:"); }
 
+void restart_process_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
 std::optional<int64_t> cgroup_peak_bytes(const std::string& root) {
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "4:memory:/jobs/7", "0::/user.slice"

@@ -14,6 +14,9 @@ int64_t overhead_bytes();
 // The most that the process ever held at once, everything included; 0 where the system does not tell.
 int64_t process_peak_bytes();
 
+// Has process_peak_bytes count from now on. Where the system cannot, it goes on as before.
+void restart_process_peak();
+
 // The most that the process's memory cgroup ever held, the kernel's own for it included; nothing when it has no limit
 // of its own.
 std::optional<int64_t> cgroup_peak_bytes(const std::string& root = "");

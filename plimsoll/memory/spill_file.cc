@@ -12,10 +12,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/descriptor.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/base/file_limit.h"
 
 namespace plimsoll {
 namespace {
@@ -33,13 +36,15 @@ void refuse_memory(const std::string& folder) {
 
 int open_unnamed(const std::string& folder) {
   refuse_memory(folder);
-  const int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  const int fd = keep_apart(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd < 0) throw SystemError::from_errno(fmt::format("making a spill file in {}", folder), errno);
   return fd;
 }
 
 // The same file without the system's cache; -1 where that cannot be.
-int open_past_cache(int fd) { return open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC | O_DIRECT); }
+int open_past_cache(int fd) {
+  return keep_apart(open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC | O_DIRECT));
+}
 
 // Memory that is there from the start, so that it is counted before a run.
 class AlignedBuffer {
@@ -81,6 +86,7 @@ class SpillFile::File : public FarEnd {
 
   int move(const Copy& copy) override {
     if (moved_++ == fail_at_) return fail_with_;
+    const HoldFileLimitSignal held;
     for (int64_t done = 0; done < copy.bytes; done += kPiece) {
       const Copy piece = part_of(copy, done, std::min(kPiece, copy.bytes - done));
       if (const int error = move_piece(piece)) return error;
@@ -171,9 +177,16 @@ SpillFile::~SpillFile() = default;
 
 int64_t SpillFile::extend(int64_t bytes) {
   const int64_t room = align_up(bytes, kBlock);
-  if (posix_fallocate(file_->fd(), bytes_, room) != 0) {
-    throw SystemError(fmt::format("the disk of {} has no room for {} more: {} are spilled there", folder_,
-                                  format_bytes(room), format_bytes(bytes_)));
+  const HoldFileLimitSignal held;
+  const int error = posix_fallocate(file_->fd(), bytes_, room);
+  if (error == EFBIG) {
+    throw SystemError(fmt::format("the spill file in {} may not grow by {}: it has {}, and the limit on file sizes "
+                                  "(ulimit -f) is below the sum; raise it",
+                                  folder_, format_bytes(room), format_bytes(bytes_)));
+  }
+  if (error != 0) {
+    throw SystemError(fmt::format("the disk of {} has no room for {} more ({}): {} are spilled there", folder_,
+                                  format_bytes(room), std::generic_category().message(error), format_bytes(bytes_)));
   }
   return std::exchange(bytes_, bytes_ + room);
 }

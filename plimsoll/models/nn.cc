@@ -44,7 +44,7 @@ Value Net::dropout_seed() {
 Model Net::finish(Value result, Value loss) && {
   b.set_category(copies_, Category::parameter);
   b.output(loss ? loss : result);
-  return {std::move(b).finish(), result, loss, std::move(inits_), std::move(state_inits_)};
+  return {std::move(b).finish(), result, loss, std::move(inits_), std::move(state_inits_), options_};
 }
 
 Value linear(Net& net, std::string_view name, Value x, Dim out, const LinearOptions& options) {

@@ -35,12 +35,13 @@ struct Model {
   Value loss;               // the program's output in training; in inference nothing, and the output is the result
   std::vector<Init> inits;  // for each of program.parameters
   std::vector<Init> state_inits;  // for each of program.state
+  NetOptions options = {};        // that it was built with
 };
 
 // A model under construction.
 class Net {
  public:
-  explicit Net(const NetOptions& options);
+  explicit Net(const NetOptions& options = {});
 
   Builder b;  // NOLINT: layers and models emit through it
   DType dtype() const { return options_.dtype; }

@@ -34,6 +34,16 @@ std::vector<float> read_floats(Executor& executor, program::Value value) {
   return floats;
 }
 
+void write_rounded(DType dtype, std::span<const float> floats, std::span<std::byte> into) {
+  if (floats.empty()) return;
+  if (dtype == DType::f32) {
+    std::memcpy(into.data(), floats.data(), floats.size_bytes());
+  } else {
+    kernels::half_lines(dtype).narrow(reinterpret_cast<uint16_t*>(into.data()), floats.data(),
+                                      static_cast<int64_t>(floats.size()));
+  }
+}
+
 void write_floats(Executor& executor, program::Value value, std::span<const float> floats) {
   const program::ValueInfo& info = executor.program()[value];
   check(info);
@@ -42,13 +52,7 @@ void write_floats(Executor& executor, program::Value value, std::span<const floa
     throw ArgumentError(
         fmt::format("%{} is {}: {} numbers do not fill it", info.name, info.type.text(), floats.size()));
   }
-  if (floats.empty()) return;
-  if (info.type.dtype == DType::f32) {
-    std::memcpy(bytes.data(), floats.data(), bytes.size());
-  } else {
-    kernels::half_lines(info.type.dtype)
-        .narrow(executor.data<uint16_t>(value).data(), floats.data(), static_cast<int64_t>(floats.size()));
-  }
+  write_rounded(info.type.dtype, floats, bytes);
 }
 
 }  // namespace plimsoll::run

@@ -7,6 +7,8 @@ namespace plimsoll::run {
 
 // ArgumentError for a value of another dtype, and from Executor::data.
 std::vector<float> read_floats(Executor& executor, program::Value value);
+// Rounded to nearest into memory of that dtype: f32, f16 or bf16, as many elements as floats.
+void write_rounded(DType dtype, std::span<const float> floats, std::span<std::byte> into);
 // Rounded to nearest. As many as the value has elements, else ArgumentError.
 void write_floats(Executor& executor, program::Value value, std::span<const float> floats);
 

@@ -43,39 +43,35 @@ PartsTrainer::PartsTrainer(Parts parts, const TrainerOptions& options)
     loss_of(order_.back().executor->program());
     first += size;
   }
-  if (!options_.data) options_.data = std::make_shared<SyntheticData>(options.seed, parts_.update->threads());
-}
-
-void PartsTrainer::read(const Part& part, Value input) {
-  options_.data->read(part.executor->program(), input, part.first, part.executor->bytes(input));
+  if (!options_.batch) options_.batch = std::make_shared<SyntheticBatch>(options.seed, parts_.update->threads());
 }
 
 // What the part's loss is a mean over.
-double PartsTrainer::counted(const Part& part) {
+double PartsTrainer::counted(const Part& part, const Batch& batch) {
   const program::LossMean& mean = parts_.mean;
   if (!mean.ignored) {
     return static_cast<double>(part.executor->program()[mean.counted].type.shape.elements().constant());
   }
-  read(part, mean.counted);
+  batch.read(part.executor->program(), mean.counted, part.first, part.executor->bytes(mean.counted));
   const auto targets = part.executor->data<int64_t>(mean.counted);
   return static_cast<double>(targets.size()) -
          static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
 }
 
 // The share of each part in the loss of the whole batch.
-std::vector<double> PartsTrainer::weights() {
+std::vector<double> PartsTrainer::weights(const Batch& batch) {
   if (parts_.mean.is_sum) return std::vector<double>(order_.size(), 1.0);
   std::vector<double> shares;
-  for (const Part& part : order_) shares.push_back(counted(part));
+  for (const Part& part : order_) shares.push_back(counted(part, batch));
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
   for (double& share : shares) share = all > 0 ? share / all : 0;
   return shares;
 }
 
-float PartsTrainer::run(const Part& part, float weight) {
+float PartsTrainer::run(const Part& part, float weight, const Batch& batch) {
   run::Executor& executor = *part.executor;
   const Program& program = executor.program();
-  for (const Value input : parts_.samples) read(part, input);
+  for (const Value input : parts_.samples) batch.read(program, input, part.first, executor.bytes(input));
   executor.data<float>(program.find("part.weight"))[0] = weight;
   for (const Value seed : seeds_of(program)) {
     const auto pair = executor.data<int64_t>(seed);
@@ -93,15 +89,15 @@ void PartsTrainer::update() {
   parts_.update->step();
 }
 
-float PartsTrainer::step() {
+float PartsTrainer::step(const Batch& batch) {
   ++steps_;
-  const std::vector<double> shares = weights();
+  const std::vector<double> shares = weights(batch);
   double loss = 0;
   bool counts = false;
   for (size_t i = 0; i < order_.size(); ++i) {
     if (on_part) on_part(static_cast<int64_t>(i));
     if (shares[i] == 0) continue;  // its mean is over nothing: not a number
-    loss += shares[i] * static_cast<double>(run(order_[i], static_cast<float>(shares[i])));
+    loss += shares[i] * static_cast<double>(run(order_[i], static_cast<float>(shares[i]), batch));
     counts = true;
   }
   update();

@@ -29,8 +29,13 @@ class PartsTrainer {
   // them are zero.
   PartsTrainer(Parts parts, const TrainerOptions& options);
 
-  // Runs a step and returns its loss, over the whole batch; it is not a number when the loss counts nothing in it.
-  float step();
+  // Runs a step on this batch and returns its loss, over the whole batch; it is not a number when the loss counts
+  // nothing in it.
+  float step(const Batch& batch);
+  // On the batch of the options.
+  float step() { return step(*options_.batch); }
+
+  void set_rate(double rate) { options_.rate = rate; }
 
   int64_t steps() const { return steps_; }
 
@@ -43,10 +48,9 @@ class PartsTrainer {
     int64_t first;  // sample
     int64_t size;
   };
-  std::vector<double> weights();
-  double counted(const Part& part);
-  void read(const Part& part, program::Value input);
-  float run(const Part& part, float weight);
+  std::vector<double> weights(const Batch& batch);
+  double counted(const Part& part, const Batch& batch);
+  float run(const Part& part, float weight, const Batch& batch);
   void update();
 
   TrainerOptions options_;

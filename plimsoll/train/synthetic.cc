@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/noise.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/random.h"
+#include "plimsoll/run/floats.h"
 
 namespace plimsoll::train {
 namespace {
@@ -47,7 +47,7 @@ void fill_halves(std::span<std::byte> into, DType dtype, std::span<const uint32_
   std::vector<float> sample(bytes / 2);
   for (size_t i = 0; i < keys.size(); ++i) {
     kernels::fill_noise(sample, keys.subspan(i, 1), threads);
-    kernels::narrow(dtype, sample.data(), into.data() + i * bytes, static_cast<int64_t>(sample.size()), threads);
+    run::write_rounded(dtype, sample, into.subspan(i * bytes, bytes));
   }
 }
 
@@ -64,7 +64,7 @@ int64_t index_range(const Program& program, Value input) {
   return range == INT64_MAX ? 2 : range;
 }
 
-void SyntheticData::read(const Program& program, Value input, int64_t first, std::span<std::byte> into) {
+void SyntheticBatch::read(const Program& program, Value input, int64_t first, std::span<std::byte> into) const {
   const program::ValueInfo& info = program[input];
   const uint64_t stream = stream_of(info.name);
   std::vector<uint32_t> keys(info.type.shape.empty() ? 1 : static_cast<size_t>(info.type.shape[0].constant()));
@@ -84,8 +84,8 @@ void SyntheticData::read(const Program& program, Value input, int64_t first, std
 }
 
 void fill_inputs(run::Executor& executor, uint64_t seed) {
-  SyntheticData data(seed, executor.threads());
-  for (const Value input : executor.program().inputs) data.read(executor.program(), input, 0, executor.bytes(input));
+  const SyntheticBatch batch(seed, executor.threads());
+  for (const Value input : executor.program().inputs) batch.read(executor.program(), input, 0, executor.bytes(input));
 }
 
 }  // namespace plimsoll::train

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plimsoll/run/executor.h"
-#include "plimsoll/train/data.h"
+#include "plimsoll/train/batch.h"
 
 namespace plimsoll::train {
 
@@ -11,12 +11,13 @@ namespace plimsoll::train {
 // 2 when no op says.
 int64_t index_range(const program::Program& program, program::Value input);
 
-class SyntheticData : public Data {
+class SyntheticBatch : public Batch {
  public:
-  explicit SyntheticData(uint64_t seed, int threads = 1) : seed_(seed), threads_(threads) {}
+  explicit SyntheticBatch(uint64_t seed, int threads = 1) : seed_(seed), threads_(threads) {}
 
   // f32, the same rounded to f16 or bf16, and i64; UnsupportedError for others.
-  void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) override;
+  void read(const program::Program& program, program::Value input, int64_t first,
+            std::span<std::byte> into) const override;
 
  private:
   uint64_t seed_;

@@ -34,21 +34,41 @@ Trainer::Trainer(run::Executor& executor, const TrainerOptions& options)
       loss_(loss_of(executor.program())),
       seeds_(seeds_of(executor.program())),
       steps_(options.steps_before) {
-  const Program& program = executor.program();
-  if (!options_.data) options_.data = std::make_shared<SyntheticData>(options.seed, executor.threads());
+  if (!options_.batch) options_.batch = std::make_shared<SyntheticBatch>(options.seed, executor.threads());
+}
+
+void Trainer::read(const Batch& batch) {
+  const Program& program = executor_.program();
   for (const Value input : program.inputs) {
-    if (!program[input].type.shape.empty()) options_.data->read(program, input, 0, executor.bytes(input));
-  }
-  if (const Value rate = program.find("optimizer.rate")) {
-    executor.data<float>(rate)[0] = static_cast<float>(options.rate);
+    const bool is_seed = std::find(seeds_.begin(), seeds_.end(), input) != seeds_.end();
+    if (!is_seed && !program[input].type.shape.empty()) batch.read(program, input, 0, executor_.bytes(input));
   }
 }
 
-float Trainer::step() {
+float Trainer::run() {
   ++steps_;
-  for (const Value seed : seeds_) executor_.data<int64_t>(seed)[0] = static_cast<int64_t>(options_.seed) + steps_;
+  if (const Value rate = executor_.program().find("optimizer.rate")) {
+    executor_.data<float>(rate)[0] = static_cast<float>(options_.rate);
+  }
+  for (const Value seed : seeds_) {
+    const auto pair = executor_.data<int64_t>(seed);
+    pair[0] = static_cast<int64_t>(options_.seed) + steps_;
+    pair[1] = 0;  // the first sample
+  }
   executor_.step();
   return executor_.data<float>(loss_)[0];
+}
+
+float Trainer::step(const Batch& batch) {
+  holds_own_ = false;
+  read(batch);
+  return run();
+}
+
+float Trainer::step() {
+  if (!holds_own_) read(*options_.batch);
+  holds_own_ = true;
+  return run();
 }
 
 }  // namespace plimsoll::train

@@ -1,5 +1,4 @@
-// Steps of training on one batch: of made-up data where none is given, which shows that a program runs, how fast, and
-// that its loss falls.
+// Training steps of a program that takes its batch as a whole.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +6,15 @@
 #include <vector>
 
 #include "plimsoll/run/executor.h"
-#include "plimsoll/train/data.h"
+#include "plimsoll/train/batch.h"
 
 namespace plimsoll::train {
 
 struct TrainerOptions {
-  double rate = 1e-3;               // of learning
-  uint64_t seed = 1;                // of made-up data and of dropout
-  std::shared_ptr<Data> data = {};  // nothing: made up
-  int64_t steps_before = 0;         // that the parameters have seen: training goes on from there
+  double rate = 1e-3;                       // learning rate of the first step
+  uint64_t seed = 1;                        // of synthetic data and of dropout
+  std::shared_ptr<const Batch> batch = {};  // of steps that are given none; nothing: synthetic data
+  int64_t steps_before = 0;                 // that the parameters have seen: training goes on from there
 };
 
 // The program's first output, which must be f32[]; ArgumentError otherwise.
@@ -26,21 +25,27 @@ std::vector<program::Value> seeds_of(const program::Program& program);
 
 class Trainer {
  public:
-  // The program must be a training step whose first output is the loss. Fills the inputs; parameters and state are the
-  // caller's.
+  // The program must be a training step whose first output is the loss. Parameters and state are the caller's.
   Trainer(run::Executor& executor, const TrainerOptions& options);
 
-  // Runs a step and returns its loss.
+  // Runs a step on this batch and returns its loss.
+  float step(const Batch& batch);
+  // On the batch of the options, which is read once as long as no other comes between.
   float step();
 
+  void set_rate(double rate) { options_.rate = rate; }
   int64_t steps() const { return steps_; }
 
  private:
+  void read(const Batch& batch);
+  float run();
+
   run::Executor& executor_;
   TrainerOptions options_;
   program::Value loss_;
   std::vector<program::Value> seeds_;
   int64_t steps_;
+  bool holds_own_ = false;  // the inputs are those of the options' batch
 };
 
 }  // namespace plimsoll::train

@@ -18,12 +18,12 @@ namespace plimsoll {
 inline constexpr int kSteps = 3;
 
 // Made-up data in which some targets do not count, more of them in later samples.
-class UnevenData : public train::SyntheticData {
+class UnevenBatch : public train::SyntheticBatch {
  public:
-  explicit UnevenData(int64_t ignored) : SyntheticData(1), ignored_(ignored) {}
+  explicit UnevenBatch(int64_t ignored) : SyntheticBatch(1), ignored_(ignored) {}
 
-  void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) override {
-    SyntheticData::read(program, input, first, into);
+  void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) const override {
+    SyntheticBatch::read(program, input, first, into);
     const program::ValueInfo& info = program[input];
     if (info.name != "target" || info.type.dtype != DType::i64) return;
     const std::span<int64_t> targets(reinterpret_cast<int64_t*>(into.data()), into.size() / sizeof(int64_t));
@@ -91,7 +91,7 @@ inline models::StepOptions options_of(const Case& tested) {
 
 inline train::TrainerOptions trainer_options(const Case& tested) {
   train::TrainerOptions options{.rate = 1e-2, .seed = 1};
-  if (tested.uneven) options.data = std::make_shared<UnevenData>(-100);
+  if (tested.uneven) options.batch = std::make_shared<UnevenBatch>(-100);
   return options;
 }
 

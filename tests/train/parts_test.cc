@@ -134,11 +134,11 @@ TEST(PartSizes, AreEvenButForTheLast) {
   EXPECT_THROW(plan::part_sizes(0, 1), ArgumentError);
 }
 
-TEST(SyntheticData, IsTheSameHoweverTheBatchIsCut) {
+TEST(SyntheticBatch, IsTheSameHoweverTheBatchIsCut) {
   const auto read = [](const char* type, int64_t samples, int64_t first) {
     const Program program = program::parse_program(fmt::format("input %x: {}[{},7]\n", type, samples));
     std::vector<std::byte> bytes(static_cast<size_t>(samples * 7) * (std::string_view(type) == "f32" ? 4 : 8));
-    train::SyntheticData(5, 2).read(program, program.inputs[0], first, bytes);
+    train::SyntheticBatch(5, 2).read(program, program.inputs[0], first, bytes);
     return bytes;
   };
   for (const char* type : {"f32", "i64"}) {

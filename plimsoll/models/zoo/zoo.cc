@@ -1,12 +1,12 @@
 #include "plimsoll/models/zoo/zoo.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/base/similar.h"
 #include "plimsoll/models/zoo/families.h"
 
 namespace plimsoll::models {
@@ -44,39 +44,34 @@ const std::vector<ModelInfo>& table() {
   return models;
 }
 
-// Letters to insert, drop or change on the way from one word to the other.
-size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<size_t> row(to.size() + 1);
-  for (size_t j = 0; j <= to.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= from.size(); ++i) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= to.size(); ++j) {
-      const size_t change = corner + (from[i - 1] == to[j - 1] ? 0 : 1);
-      corner = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-bool is_similar(std::string_view asked, std::string_view name) {
-  const bool contains = asked.size() >= 3 && (name.find(asked) != name.npos || asked.find(name) != asked.npos);
-  return contains || edit_distance(asked, name) <= std::max<size_t>(1, name.size() / 3);
-}
-
 }  // namespace
+
+ModelInfo own_model(std::string name, Model model, program::Bindings usual) {
+  for (const std::string& symbol : program::symbols(model.program)) usual.try_emplace(symbol, 1);
+  const auto build = [name, model = std::move(model)](const NetOptions& asked, Size /*size*/) {
+    if (asked.dtype != model.options.dtype || asked.training != model.options.training) {
+      const auto text = [](const NetOptions& options) {
+        return fmt::format("{} in {}", options.training ? "training" : "inference", plimsoll::name(options.dtype));
+      };
+      throw UnsupportedError(
+          fmt::format("{} was built for {}, asked for {}: build its Net with the options that you want", name,
+                      text(model.options), text(asked)));
+    }
+    return model;
+  };
+  return {std::move(name), "a model of one's own", build, std::move(usual)};
+}
 
 std::span<const ModelInfo> all_models() { return table(); }
 
 const ModelInfo& find_model(std::string_view name) {
-  std::vector<std::string_view> similar;
+  std::vector<std::string> names;
   for (const ModelInfo& model : table()) {
     if (model.name == name) return model;
-    if (is_similar(name, model.name)) similar.push_back(model.name);
+    names.emplace_back(model.name);
   }
-  const std::string hint = similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", "));
-  throw ArgumentError(fmt::format("there is no model {}; {}`plimsoll models` lists all", quote(name), hint));
+  throw ArgumentError(
+      fmt::format("there is no model {}; {}`plimsoll models` lists all", quote(name), similar_hint(name, names)));
 }
 
 program::Bindings bindings(const ModelInfo& model, const program::Bindings& asked) {

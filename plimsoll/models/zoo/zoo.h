@@ -1,7 +1,9 @@
 // The built-in models by name.
 #pragma once
 
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "plimsoll/models/nn.h"
@@ -12,12 +14,17 @@ namespace plimsoll::models {
 enum class Size : uint8_t { full, small };
 
 struct ModelInfo {
-  std::string_view name;
-  std::string_view description;
-  Model (*build)(const NetOptions& options, Size size);
+  std::string name;
+  std::string description;
+  std::function<Model(const NetOptions& options, Size size)> build;
   program::Bindings usual;      // sizes to take where none are asked for: {"batch", 32}
   program::Bindings most = {};  // limits of sizes: a table of positions has an end
 };
+
+// A model of one's own, for whatever takes one of the zoo's. It is as it was built: building it in another dtype, or
+// for inference where it was built for training, is an UnsupportedError. `usual` has a size for each symbol of its
+// program.
+ModelInfo own_model(std::string name, Model model, program::Bindings usual);
 
 std::span<const ModelInfo> all_models();
 

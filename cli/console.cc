@@ -1,0 +1,96 @@
+#include "cli/console.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::string_view kErase = "\r\x1b[K";
+
+volatile std::sig_atomic_t progress_is_shown = 0;
+int output_error = 0;  // errno of what stdout failed with
+
+void write_to_stderr(std::string_view text) { static_cast<void>(!write(STDERR_FILENO, text.data(), text.size())); }
+
+// Only calls that a signal handler may make.
+void end_by(int signal) {
+  if (progress_is_shown != 0) write_to_stderr(kErase);
+  write_to_stderr(signal == SIGINT ? "plimsoll: interrupted (SIGINT)\n" : "plimsoll: terminated (SIGTERM)\n");
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+// What whoever started us ignores, as nohup does, stays ignored.
+void watch(int signal) {
+  struct sigaction action {};
+  if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
+  action = {};
+  action.sa_handler = end_by;
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void start_console() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    if (open("/dev/null", O_RDWR) != fd) std::abort();  // the first that is free
+  }
+  watch(SIGINT);
+  watch(SIGTERM);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+bool finish_console() {
+  erase_progress();
+  if (std::fflush(stdout) != 0) note_output_error(errno);
+  if (std::ferror(stdout) == 0) return true;
+  tell("plimsoll: writing to standard output failed: {}\n", std::generic_category().message(output_error));
+  return false;
+}
+
+void note_output_error(int error) {
+  if (output_error == 0) output_error = error;
+}
+
+bool shows_progress() {
+  static const bool shows = [] {
+    const char* terminal = std::getenv("TERM");
+    return isatty(STDERR_FILENO) != 0 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+  }();
+  return shows;
+}
+
+void show_progress(std::string_view line) {
+  if (!shows_progress()) return;
+  progress_is_shown = 1;
+  write_to_stderr(fmt::format("{}{}", kErase, line));
+}
+
+void erase_progress() {
+  if (progress_is_shown == 0) return;
+  progress_is_shown = 0;
+  write_to_stderr(kErase);
+}
+
+void tell(std::string_view text) {
+  erase_progress();
+  write_to_stderr(text);
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  erase_progress();
+  std::string text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text += '\n';
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) note_output_error(errno);
+}
+
+}  // namespace plimsoll::cli

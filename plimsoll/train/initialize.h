@@ -1,0 +1,16 @@
+// First values of parameters and state, in place.
+#pragma once
+
+#include "plimsoll/models/init.h"
+#include "plimsoll/program/passes/quantize.h"
+#include "plimsoll/run/executor.h"
+
+namespace plimsoll::train {
+
+// `inits` of the parameters and `state_inits` of the first of the state, one after the other; the rest of the state
+// starts as the arena's pages were, at zero. Parameters in f16, bf16 or i8 are rounded.
+void start_values(run::Executor& executor, const std::vector<models::Init>& inits,
+                  const std::vector<models::Init>& state_inits, uint64_t seed,
+                  const std::vector<program::QuantizedParameter>& quantized = {});
+
+}  // namespace plimsoll::train

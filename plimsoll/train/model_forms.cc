@@ -1,0 +1,111 @@
+#include "plimsoll/train/model_forms.h"
+
+#include <fmt/format.h>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+#include "plimsoll/program/ops/spilled.h"
+#include "plimsoll/train/initialize.h"
+
+namespace plimsoll::train {
+namespace {
+
+constexpr int64_t kLeastSpilled = kMiB;  // parameters below are not worth a trip to the disk
+
+plan::Setting setting_of(const StepRequest& request) {
+  return {request.model.name,
+          request.step.training ? "train" : "infer",
+          std::string(name(request.step.train.optimizer)),
+          std::string(name(request.step.precision)),
+          models::bindings(request.model, request.step.sizes),
+          request.allow};
+}
+
+}  // namespace
+
+Allowed parse_allowed(const std::vector<std::string>& allow) {
+  Allowed allowed;
+  for (const std::string& measure : allow) {
+    if (measure == kBatchNormParts) {
+      allowed.batch_norm_parts = true;
+    } else if (measure == kEightBitState) {
+      allowed.eight_bit_state = true;
+    } else {
+      throw ArgumentError(
+          fmt::format("--allow {}: expected {} or {}", quote(measure), kBatchNormParts, kEightBitState));
+    }
+  }
+  return allowed;
+}
+
+ModelForms::ModelForms(StepRequest request)
+    : request_(std::move(request)),
+      f32_{request_.step},
+      costs_(std::make_shared<KnownCosts>(request_.listener)),
+      setting_(setting_of(request_)) {
+  const Allowed allowed = parse_allowed(request_.allow);
+  f32_.asked.through_batch_norm = allowed.batch_norm_parts;
+  const bool has_state = f32_.asked.training && f32_.asked.train.optimizer != program::Optimizer::sgd;
+  if (allowed.eight_bit_state && has_state) coded_ = f32_;
+  if (coded_) coded_->asked.train.eight_bit_state = true;
+  if (f32_.asked.training && request_.micro_batches) build_parts();
+}
+
+plan::StepForms ModelForms::forms(StateForm state) const {
+  plan::StepForms forms = forms_of(f32_, state == StateForm::in_file ? kLeastSpilled : INT64_MAX);
+  if (!coded_ || state == StateForm::f32 || state == StateForm::in_file) return forms;
+  const plan::ChangedForms changed{forms_of(*coded_, INT64_MAX), std::string(kEightBitState), "optimizer state",
+                                   state == StateForm::coded};
+  forms.otherwise = std::make_shared<const plan::ChangedForms>(changed);
+  return forms;
+}
+
+plan::StepForms ModelForms::least_forms() const { return forms_of(coded_ ? *coded_ : f32_, INT64_MAX); }
+
+void ModelForms::start(run::Executor& executor, uint64_t seed) const {
+  if (f32_.parts) return start_values(executor, f32_.parts->inits, f32_.parts->state_inits, seed);
+  const models::Step step = models::build_whole_step(request_.model, f32_.asked);
+  start_values(executor, step.inits, step.state_inits, seed, step.quantized);
+}
+
+const program::SplitStep& ModelForms::split_of(const plan::StepPlan& plan) const {
+  return plan.changes.empty() ? f32_.parts->split : coded_->parts->split;
+}
+
+void ModelForms::build_parts() {
+  places_ = models::find_slice_places(request_.model, f32_.asked);
+  try {
+    f32_.parts = models::build_parts_step(request_.model, f32_.asked);
+    if (coded_) coded_->parts = models::build_parts_step(request_.model, coded_->asked);
+  } catch (const UnsupportedError& error) {
+    why_whole_ = error.what();
+  }
+}
+
+plan::StepForms ModelForms::forms_of(const Built& built, int64_t spilled) const {
+  const models::ModelInfo& model = request_.model;
+  plan::StepForms forms{batch(), [this, &model, &built, spilled] {
+                          return prepare(program::spill_state(models::build_step(model, built.asked), spilled));
+                        }};
+  forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
+  if (request_.measure) forms.learn = [costs = costs_](const plan::StepPlan& step) { return costs->learn(step); };
+  if (built.asked.training) {
+    forms.places = places_;
+    forms.formed = [this, &model, &built, spilled](const program::StepForm& form) {
+      models::StepOptions asked = built.asked;
+      asked.form = form;
+      return prepare(program::spill_state(models::build_step(model, asked), spilled));
+    };
+  }
+  if (!built.parts) return forms;
+  const auto split = std::make_shared<program::SplitStep>(program::spill_state(built.parts->split, spilled));
+  forms.part = [this, split](int64_t size) { return prepare(program::bind(split->part, {{"batch", size}})); };
+  forms.update = [this, split] { return prepare(split->update); };
+  return forms;
+}
+
+kernels::Lowered ModelForms::prepare(program::Program program) const {
+  return kernels::prepare(std::move(program), {.threads = request_.threads});
+}
+
+}  // namespace plimsoll::train

@@ -1,0 +1,177 @@
+#include "plimsoll/train/training.h"
+
+#include <fmt/format.h>
+
+#include <ostream>
+#include <variant>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/duration.h"
+#include "plimsoll/memory/limits.h"
+#include "plimsoll/train/fit_model.h"
+#include "plimsoll/train/kept_values.h"
+#include "plimsoll/train/parts_trainer.h"
+#include "plimsoll/train/refuse.h"
+
+namespace plimsoll::train {
+namespace {
+
+Optimizer make(program::Optimizer which, double lr) {
+  Optimizer optimizer{.lr = lr};
+  optimizer.options.optimizer = which;
+  return optimizer;
+}
+
+StepRequest request_of(models::ModelInfo model, const TrainingOptions& options) {
+  kernels::kernels_of(options.device);  // says so where there is no such device
+  StepRequest request{.model = std::move(model), .allow = options.allow, .micro_batches = options.micro_batches};
+  request.step.train = options.optimizer.options;
+  request.step.precision = options.precision;
+  request.step.sizes = options.sizes;
+  if (options.batch != 0) request.step.sizes["batch"] = options.batch;
+  request.measure = options.measure;
+  request.threads = options.threads;
+  request.listener.on_note = options.on_note;
+  return request;
+}
+
+TrainingPlan describe(const Fit& fit, const Budget& budget) {
+  TrainingPlan plan{.budget_bytes = budget.bytes,
+                    .predicted_peak_bytes = fit.plan.arena_bytes + fit.overhead_bytes,
+                    .arena_bytes = fit.plan.arena_bytes,
+                    .overhead_bytes = fit.overhead_bytes,
+                    .unplanned_bytes = fit.plan.unplanned_bytes,
+                    .predicted_step_s = fit.plan.predicted_s,
+                    .micro_batches = fit.plan.sizes};
+  for (const plan::Measure& measure : fit.plan.measures()) {
+    plan.measures.push_back({measure.kind, measure.what, measure.saved_bytes, measure.cost_s});
+  }
+  return plan;
+}
+
+}  // namespace
+
+void refuse(const ModelForms& model, const std::string& spill_dir, const Budget& budget, const NoFit& no_fit) {
+  const std::vector<Alternative> found = alternatives_to(model, spill_dir, budget, no_fit);
+  std::vector<DoesNotFit::Way> ways;
+  for (const Alternative& way : found) {
+    ways.push_back({way.option, way.value, way.arena_bytes + no_fit.overhead_bytes, way.seconds_a_sample});
+  }
+  throw DoesNotFit(refusal_text(model, budget, no_fit, found), no_fit.smallest_budget_bytes(), std::move(ways));
+}
+
+Optimizer sgd(double lr) { return make(program::Optimizer::sgd, lr); }
+
+Optimizer momentum(double lr, double momentum) {
+  Optimizer optimizer = make(program::Optimizer::momentum, lr);
+  optimizer.options.momentum = momentum;
+  return optimizer;
+}
+
+Optimizer adam(double lr) { return make(program::Optimizer::adam, lr); }
+
+Optimizer adamw(double lr, double weight_decay) {
+  Optimizer optimizer = make(program::Optimizer::adamw, lr);
+  optimizer.options.weight_decay = weight_decay;
+  return optimizer;
+}
+
+struct Training::Impl {
+  Impl(models::ModelInfo info, const TrainingOptions& asked)
+      : options(asked), budget(parse_budget(asked.budget, "budget")), model(request_of(std::move(info), asked)) {
+    start(fit_model(model, options.spill_dir, budget));
+    model.start(fit.session->executor(), options.seed);
+  }
+
+  void start(std::variant<Fit, NoFit> fitted) {
+    if (const auto* no_fit = std::get_if<NoFit>(&fitted)) refuse(model, options.spill_dir, budget, *no_fit);
+    fit = std::move(std::get<Fit>(fitted));
+    plan = describe(fit, budget);
+    TrainerOptions trainer_options{.rate = options.optimizer.lr, .seed = options.seed, .steps_before = steps()};
+    if (fit.plan.in_parts()) {
+      trainer.emplace<PartsTrainer>(parts_of(*fit.session, fit.plan.sizes, model.split_of(fit.plan)), trainer_options);
+    } else {
+      trainer.emplace<Trainer>(fit.session->executor(), trainer_options);
+    }
+  }
+
+  // Calls f(trainer) with the one there is.
+  template <class F>
+  auto visit(const F& f) {
+    if (auto* whole = std::get_if<Trainer>(&trainer)) return f(*whole);
+    return f(std::get<PartsTrainer>(trainer));
+  }
+
+  int64_t steps() const {
+    if (const auto* whole = std::get_if<Trainer>(&trainer)) return whole->steps();
+    const auto* parts = std::get_if<PartsTrainer>(&trainer);
+    return parts != nullptr ? parts->steps() : 0;
+  }
+
+  TrainingOptions options;
+  Budget budget;
+  ModelForms model;
+  Fit fit;
+  TrainingPlan plan;
+  std::variant<std::monostate, Trainer, PartsTrainer> trainer;
+};
+
+Training::Training(models::ModelInfo model, const TrainingOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(model), options)) {}
+
+Training::Training(models::Model model, const TrainingOptions& options) {
+  TrainingOptions asked = options;
+  asked.precision = model.options.dtype;
+  impl_ = std::make_unique<Impl>(models::own_model("the model", std::move(model), {}), asked);
+}
+
+Training::Training(Training&&) noexcept = default;
+Training& Training::operator=(Training&&) noexcept = default;
+Training::~Training() = default;
+
+float Training::step(const Batch& batch) {
+  return impl_->visit([&](auto& trainer) { return trainer.step(batch); });
+}
+
+float Training::step() {
+  return impl_->visit([](auto& trainer) { return trainer.step(); });
+}
+
+int64_t Training::steps() const { return impl_->steps(); }
+
+void Training::set_learning_rate(double lr) {
+  impl_->options.optimizer.lr = lr;
+  impl_->visit([&](auto& trainer) { trainer.set_rate(lr); });
+}
+
+void Training::set_budget(std::string_view budget) {
+  impl_->budget = parse_budget(budget, "budget");
+  impl_->start(refit_model(impl_->model, impl_->options.spill_dir, impl_->budget, impl_->fit));
+}
+
+const TrainingPlan& Training::plan() const { return impl_->plan; }
+
+std::vector<std::string> Training::names() const { return kept_names(impl_->fit.session->executor()); }
+
+std::vector<float> Training::read(std::string_view name) const {
+  return read_kept(impl_->fit.session->executor(), name);
+}
+
+void Training::write(std::string_view name, std::span<const float> values) {
+  write_kept(impl_->fit.session->executor(), name, values);
+}
+
+std::ostream& operator<<(std::ostream& out, const TrainingPlan& plan) {
+  const size_t count = plan.micro_batches.size();
+  out << fmt::format("peak {} of {} ({} arena, {} overhead), {} a step\n", format_bytes(plan.predicted_peak_bytes),
+                     format_bytes(plan.budget_bytes), format_bytes(plan.arena_bytes), format_bytes(plan.overhead_bytes),
+                     format_seconds(plan.predicted_step_s));
+  if (count > 1) out << fmt::format("  gradient accumulation: {} micro-batches of {}\n", count, plan.micro_batches[0]);
+  for (const TrainingPlan::Measure& measure : plan.measures) {
+    out << fmt::format("  {} of {}: -{}, +{}\n", measure.kind, measure.what, format_bytes(measure.saved_bytes),
+                       format_seconds(measure.cost_s));
+  }
+  return out;
+}
+
+}  // namespace plimsoll::train
