@@ -1,16 +1,19 @@
 # Flags that every target of ours builds with: warnings are errors, sanitizers as asked.
 add_library(plimsoll_flags INTERFACE)
-target_compile_options(plimsoll_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
+target_compile_options(plimsoll_flags INTERFACE -Wall -Wextra -Wnon-virtual-dtor -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Warnings that follow values into the standard library: g++ 12 sees overlaps and overflows there that are not (GCC
   # bugs 105651, 105329), and with precompiled headers it no longer knows that library for one. clang and the
   # sanitizers stand in for them.
   target_compile_options(plimsoll_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
                                                   -Wno-stringop-overread -Wno-maybe-uninitialized)
-  if(PLIMSOLL_UNITY)
-    # A source that another includes is no header: its types may have members of types in its anonymous namespace.
-    target_compile_options(plimsoll_flags INTERFACE -Wno-subobject-linkage)
-  endif()
+endif()
+if(PLIMSOLL_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Sources that stand in one unit see each other's names: locals may have those of another's functions, and types
+  # members of types in an anonymous namespace.
+  target_compile_options(plimsoll_flags INTERFACE -Wshadow=local -Wno-subobject-linkage)
+else()
+  target_compile_options(plimsoll_flags INTERFACE -Wshadow)
 endif()
 
 # For code that need not be fast, tests and verbs: it compiles in half the time.

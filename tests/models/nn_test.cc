@@ -23,7 +23,7 @@ Model one_linear(const NetOptions& options) {
 }
 
 TEST(Nn, NamesParametersAsTheyNest) {
-  Net net({});
+  Net net;
   Value x = net.input("x", {Net::batch(), 3, 8, 8});
   {
     const Scope layer(net.b, "layer1");
@@ -38,7 +38,7 @@ TEST(Nn, NamesParametersAsTheyNest) {
 }
 
 TEST(Nn, ADepthwiseConvolutionReadsOneChannel) {
-  Net net({});
+  Net net;
   const Value x = net.input("x", {Net::batch(), 6, 8, 8});
   const Value y = conv2d(net, "dw", x, 6, 3, {.padding = 1, .groups = 6});
   EXPECT_EQ(net.b.type(y).text(), "f32[batch,6,8,8]");

@@ -78,7 +78,7 @@ int64_t next_divisor(int64_t of, int64_t below) {
 // `make` gives the kernel for an algorithm and a part of the batch.
 template <class Make>
 std::optional<Kernel> by_winograd(const Conv& c, const Use& use, bool can_part, const Make& make) {
-  if (use.least_scratch || !suits_winograd(c) || !dnnl_prefers_blocks()) return std::nullopt;
+  if (use.least_scratch || !suits_winograd(c) || !dnnl_has_winograd()) return std::nullopt;
   const int64_t bytes = use.in(0).bytes() + use.in(1).bytes() + use.out().bytes();
   const int64_t batch = c.x[0];
   try {
@@ -91,7 +91,7 @@ std::optional<Kernel> by_winograd(const Conv& c, const Use& use, bool can_part, 
       }
       if (last) return std::nullopt;
     }
-  } catch (const dnnl::error&) {  // this machine has none
+  } catch (const dnnl::error&) {  // not for these shapes
     return std::nullopt;
   }
 }

@@ -38,7 +38,26 @@ void append_eltwise(dnnl::post_ops& operations, dnnl::algorithm algorithm) {
 }
 #endif
 
+bool has_winograd() {
+  constexpr int64_t kSize = 64;
+  const auto image = any_desc({1, kSize, kSize, kSize}, DType::f32);
+  const ConvOperands operands{image, any_desc({kSize, kSize, 3, 3}, DType::f32), image};
+  const ConvWindow window{{1, 1}, {0, 0}, {1, 1}, {1, 1}};
+  try {
+    conv_forward_desc(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_winograd, operands, window,
+                      dnnl_attributes());
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
 }  // namespace
+
+bool dnnl_has_winograd() {
+  static const bool has = has_winograd();
+  return has;
+}
 
 void append_relu(dnnl::post_ops& operations) { append_eltwise(operations, dnnl::algorithm::eltwise_relu); }
 

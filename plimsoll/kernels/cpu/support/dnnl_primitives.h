@@ -18,6 +18,10 @@ void append_relu(dnnl::post_ops& operations);
 MatmulDesc matmul_desc(const dnnl::memory::desc& a, const dnnl::memory::desc& b, const dnnl::memory::desc& y,
                        const dnnl::primitive_attr& attributes, const dnnl::memory::desc& bias = {});
 
+// Whether oneDNN has Winograd's algorithm for 3x3 convolutions in f32 here: version 2 does where there is AVX-512,
+// version 3 dropped it.
+bool dnnl_has_winograd();
+
 // y = conv(x, w), whichever of the three is computed.
 struct ConvOperands {
   dnnl::memory::desc x, w, y;
