@@ -54,6 +54,19 @@ TEST(Joins, FillHoles) {
   EXPECT_EQ(find_fault(buffers, joins.expanded({.offsets = {0}, .peak = 7}).offsets, 7), std::nullopt);
 }
 
+// The second of a chain is a little smaller, and another one lives with it.
+TEST(Joins, AreLooseWhereTheLoadAllowsIt) {
+  const Buffers buffers = {{.bytes = 100, .first = 0, .end = 4},
+                           {.bytes = 97, .first = 4, .end = 8},
+                           {.bytes = 50, .first = 6, .end = 12},
+                           {.bytes = 30, .first = 9, .end = 12}};
+  const Instance instance = make_instance(buffers);
+  EXPECT_EQ(Joins(instance, 149, true, 1).left(), 4);
+  const Joins joins(instance, 150, true, 1);
+  ASSERT_EQ(joins.left(), 3);
+  EXPECT_EQ(find_fault(buffers, joins.expanded(packed(joins.instance())).offsets, 150), std::nullopt);
+}
+
 TEST(Joins, LeaveApartWhatHasNoSideInCommon) {
   const Buffers buffers = {{.bytes = 3, .first = 0, .end = 4},
                            {.bytes = 4, .first = 4, .end = 6},
