@@ -269,7 +269,8 @@ void add_estimate(const Command& app, int& status) {
   verb.add_option("--device", options->device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();
   ScriptOptions& script = options->script;
   verb.add_option("COMMAND", script.command, "After --: a PyTorch script to run on a simulated card instead");
-  verb.add_option("--gpu", script.gpu, "For a script: a card like h200, a100-40g or rtx4090, or a size").shows_default();
+  verb.add_option("--gpu", script.gpu, "For a script: a card like h200, a100-40g or rtx4090, or a size")
+      .shows_default();
   verb.add_option("--steps", script.steps, "For a script: optimizer steps; without it, until they repeat")
       .in_range(1, 1e9);
   verb.callback([options, &status] {

@@ -52,9 +52,8 @@ inline ordered_json read_json(const fs::path& path) {
 
 inline Card read_card(const fs::path& file) {
   const ordered_json json = read_json(file);
-  return {file.stem().string(),  file,
-          json.at("deviceName"), json.at("totalGlobalMem"),
-          json.at("contextBytes"), json.at("contextSource")};
+  return {file.stem().string(),    file, json.at("deviceName"), json.at("totalGlobalMem"), json.at("contextBytes"),
+          json.at("contextSource")};
 }
 
 // In the order of their memory.
@@ -63,8 +62,9 @@ inline std::vector<Card> all_cards() {
   for (const auto& entry : fs::directory_iterator(python_folder() / "plimsoll" / "torch" / "cards")) {
     if (entry.path().extension() == ".json") cards.push_back(read_card(entry.path()));
   }
-  std::sort(cards.begin(), cards.end(),
-            [](const Card& a, const Card& b) { return std::tie(a.memory_bytes, a.name) < std::tie(b.memory_bytes, b.name); });
+  std::sort(cards.begin(), cards.end(), [](const Card& a, const Card& b) {
+    return std::tie(a.memory_bytes, a.name) < std::tie(b.memory_bytes, b.name);
+  });
   return cards;
 }
 
@@ -191,12 +191,14 @@ inline void print_text(const Findings& found, const ScriptOptions& options) {
   for (const ordered_json& module : result.at("modules")) {
     fmt::print("  {:>11}  {}\n", format_bytes(module.at("bytes").get<int64_t>()), module.at("name").get<std::string>());
   }
-  fmt::print("\n  fits on: {}\n", found.cards_that_fit.empty() ? "none of the cards that are known"
-                                                               : fmt::format("{}", fmt::join(found.cards_that_fit, ", ")));
+  fmt::print("\n  fits on: {}\n", found.cards_that_fit.empty()
+                                      ? "none of the cards that are known"
+                                      : fmt::format("{}", fmt::join(found.cards_that_fit, ", ")));
   fmt::print("  {} optimizer steps in {:.1f} s with PyTorch {}\n", result.at("steps").get<int64_t>(),
              result.at("seconds").get<double>(), result.at("torch").get<std::string>());
   for (const ordered_json& assumption : result.at("assumptions")) {
-    fmt::print("  assumed: {} ({} times)\n", assumption.at("what").get<std::string>(), assumption.at("times").get<int64_t>());
+    fmt::print("  assumed: {} ({} times)\n", assumption.at("what").get<std::string>(),
+               assumption.at("times").get<int64_t>());
   }
 }
 

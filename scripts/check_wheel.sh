@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PLIMSOLL_PYTHON:-$(scripts/venv.sh)}
-[ $# -gt 0 ] || set -- mlp_adam nn_transformer loader_eval vae recommender diffusion_unet
+[ $# -gt 0 ] || set -- mlp_adam nn_transformer recommender diffusion_unet
 rm -rf build/wheel
 "$python" -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 "$python" -m pip install --quiet --no-deps --force-reinstall build/wheel/plimsoll-*.whl

@@ -57,7 +57,6 @@ stage "paths in docs" scripts/check_paths.py
 tests release
 stage "README commands" scripts/check_readme.py build/release/cli/plimsoll
 stage "install and find_package" scripts/check_install.sh
-stage "wheel and estimates of scripts" scripts/check_wheel.sh
 tests asan
 stage tidy scripts/tidy.sh
 stage fuzz run_fuzz

@@ -1,5 +1,5 @@
-// cuBLAS and cuBLASLt: handles, and algorithms without workspace for every product. Descriptors are the real library's. PyTorch gives them workspaces of
-// its own, of sizes that do not depend on the algorithm.
+// cuBLAS and cuBLASLt: handles, and algorithms without workspace for every product. Descriptors are the real library's.
+// PyTorch gives them workspaces of its own, of sizes that do not depend on the algorithm.
 #include <dlfcn.h>
 
 #include <atomic>

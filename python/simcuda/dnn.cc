@@ -65,7 +65,8 @@ Descriptor make_device() {
   Descriptor device = nullptr;
   const std::string& json = card().json;
   int status = create(kDeviceProperties, &device);
-  if (status == 0) status = set_attribute(device, kDeviceJson, kTypeChar, static_cast<int64_t>(json.size() + 1), json.c_str());
+  if (status == 0)
+    status = set_attribute(device, kDeviceJson, kTypeChar, static_cast<int64_t>(json.size() + 1), json.c_str());
   if (status == 0) status = finalize(device);
   if (status != 0) {
     std::fprintf(stderr, "plimsoll: this cuDNN does not take the description of the card (%d)\n", status);

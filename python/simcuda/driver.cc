@@ -43,7 +43,9 @@ int cuModuleGetFunction(void** function, void*, const char*) { return create(fun
 int cuLinkCreate_v2(unsigned, void*, void*, void** state) { return create(state); }
 int cuLinkComplete(void*, void** binary, size_t* bytes) { return *bytes = 0, create(binary); }
 int cuLinkCreate(unsigned, void*, void*, void** state) { return create(state); }
-int cuLibraryLoadData(void** library, const void*, void*, void*, unsigned, void*, void*, unsigned) { return create(library); }
+int cuLibraryLoadData(void** library, const void*, void*, void*, unsigned, void*, void*, unsigned) {
+  return create(library);
+}
 int cuLibraryLoadFromFile(void** library, const char*, void*, void*, unsigned, void*, void*, unsigned) {
   return create(library);
 }

@@ -25,31 +25,69 @@ void* unique_handle() {
 int attribute(int which) {
   const Card& c = card();
   switch (which) {
-    case 1: case 2: case 3: return 1024;  // threads a block, and of it in x and y
-    case 4: return 64;                    // in z
-    case 5: return 2147483647;            // grid x
-    case 6: case 7: return 65535;         // grid y and z
-    case 8: return c.shared_bytes_per_block;
-    case 9: return 65536;  // constant memory
-    case 10: return 32;    // warp
-    case 12: return c.registers_per_block;
-    case 13: return 1980000;  // kHz
-    case 14: return 512;      // texture alignment
-    case 15: case 19: case 31: case 41: case 78: case 79: case 80: case 83: case 95: case 99: case 115: return 1;
-    case 16: return c.multiprocessors;
-    case 37: return 5120;  // bits of the memory bus
-    case 38: return c.l2_bytes;
-    case 39: return c.threads_per_multiprocessor;
-    case 40: return 3;  // copy engines
-    case 75: return c.major();
-    case 76: return c.minor();
-    case 81: return c.shared_bytes_per_block_optin + 1024;
-    case 82: return 65536;  // registers a multiprocessor
-    case 97: return c.shared_bytes_per_block_optin;
-    case 106: return c.blocks_per_multiprocessor;
-    case 111: return 1024;  // shared memory that is reserved in each block
-    case 120: return c.major() >= 9 ? 1 : 0;  // clusters
-    default: return 0;
+    case 1:
+    case 2:
+    case 3:
+      return 1024;  // threads a block, and of it in x and y
+    case 4:
+      return 64;  // in z
+    case 5:
+      return 2147483647;  // grid x
+    case 6:
+    case 7:
+      return 65535;  // grid y and z
+    case 8:
+      return c.shared_bytes_per_block;
+    case 9:
+      return 65536;  // constant memory
+    case 10:
+      return 32;  // warp
+    case 12:
+      return c.registers_per_block;
+    case 13:
+      return 1980000;  // kHz
+    case 14:
+      return 512;  // texture alignment
+    case 15:
+    case 19:
+    case 31:
+    case 41:
+    case 78:
+    case 79:
+    case 80:
+    case 83:
+    case 95:
+    case 99:
+    case 115:
+      return 1;
+    case 16:
+      return c.multiprocessors;
+    case 37:
+      return 5120;  // bits of the memory bus
+    case 38:
+      return c.l2_bytes;
+    case 39:
+      return c.threads_per_multiprocessor;
+    case 40:
+      return 3;  // copy engines
+    case 75:
+      return c.major();
+    case 76:
+      return c.minor();
+    case 81:
+      return c.shared_bytes_per_block_optin + 1024;
+    case 82:
+      return 65536;  // registers a multiprocessor
+    case 97:
+      return c.shared_bytes_per_block_optin;
+    case 106:
+      return c.blocks_per_multiprocessor;
+    case 111:
+      return 1024;  // shared memory that is reserved in each block
+    case 120:
+      return c.major() >= 9 ? 1 : 0;  // clusters
+    default:
+      return 0;
   }
 }
 
@@ -304,7 +342,8 @@ int cudaMemGetInfo(size_t* free_bytes, size_t* total) {
 int cudaMemPoolGetAttribute(void*, int, void* value) { return std::memset(value, 0, 8), kSuccess; }
 int cudaPointerGetAttributes(PointerAttributes* attributes, const void* address) {
   const bool device = is_device(address);
-  *attributes = {device ? 2 : 0, 0, device ? const_cast<void*>(address) : nullptr, device ? nullptr : const_cast<void*>(address)};
+  *attributes = {device ? 2 : 0, 0, device ? const_cast<void*>(address) : nullptr,
+                 device ? nullptr : const_cast<void*>(address)};
   return kSuccess;
 }
 int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) { return copy(to, from, bytes, kind), kSuccess; }
@@ -328,7 +367,8 @@ int cudaStreamCreateWithFlags(void** stream, unsigned) { return create_handle(st
 int cudaStreamCreateWithPriority(void** stream, unsigned, int) { return create_handle(stream); }
 int cudaStreamGetPriority(void*, int* priority) { return *priority = 0, kSuccess; }
 int cudaStreamIsCapturing(void*, int* status) { return *status = 0, kSuccess; }
-int cudaStreamGetCaptureInfo(void*, int* status, unsigned long long* id, void**, const void***, const void***, size_t*) {
+int cudaStreamGetCaptureInfo(void*, int* status, unsigned long long* id, void**, const void***, const void***,
+                             size_t*) {
   *status = 0;
   if (id != nullptr) *id = 0;
   return kSuccess;

@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run.h"
+
+namespace {
+
+// A command that leaves what the Python side of an estimated script leaves: 600 MiB live at once in two tensors.
+std::string leaves_result() {
+  return R"(sh -c 'cd $PLIMSOLL_ESTIMATE_DIR; )"
+         R"(printf "event,id,bytes,stream\nalloc,0,314572800,0\nalloc,1,314572800,0\nfree,0,314572800,0\n" > 7.csv.gz; )"
+         R"(echo "{\"peak_allocated_bytes\": 629145600, \"peak_reserved_bytes\": 629145600, \"torch\": \"2\", )"
+         R"(\"steps\": 3, \"seconds\": 1.5, \"assumptions\": [], \"at_peak\": {\"activation_bytes\": 629145600}, )"
+         R"(\"modules\": []}" > 7.json')";
+}
+
+TEST(CliEstimateScript, ReplaysTheTraceWithTheMemoryOfTheCard) {
+  const Outcome outcome = plimsoll("estimate --json --gpu h200 -- " + leaves_result());
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const auto json = nlohmann::json::parse(outcome.output);
+  EXPECT_EQ(json["fits"], true);
+  EXPECT_EQ(json["peak_allocated_bytes"], 629145600);
+  EXPECT_EQ(json["pool_reserved_bytes"], 629145600);
+  EXPECT_EQ(json["memory_bytes"], 150109880320);
+  EXPECT_EQ(json["fits_on"].size(), 10u);
+}
+
+TEST(CliEstimateScript, SaysThatItDoesNotFitOnASmallCard) {
+  const Outcome outcome = plimsoll("estimate --gpu 1GiB -- " + leaves_result());
+  EXPECT_EQ(outcome.status, 1) << outcome.output;
+  EXPECT_NE(outcome.output.find("on a card of 1.00 GiB (1.00 GiB): DOES NOT FIT"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("fits on: t4, l4"), std::string::npos) << outcome.output;
+}
+
+TEST(CliEstimateScript, RefusesWhatItCannotEstimate) {
+  const Outcome card = plimsoll("estimate --gpu abacus -- python train.py");
+  EXPECT_EQ(card.status, 2);
+  EXPECT_NE(card.output.find("--gpu is 'abacus': expected t4, l4"), std::string::npos) << card.output;
+  const Outcome idle = plimsoll("estimate -- sh -c true");
+  EXPECT_EQ(idle.status, 2);
+  EXPECT_NE(idle.output.find("used no CUDA memory"), std::string::npos) << idle.output;
+  const Outcome failing = plimsoll("estimate -- sh -c 'exit 7'");
+  EXPECT_EQ(failing.status, 2);
+  EXPECT_NE(failing.output.find("ended with status 7"), std::string::npos) << failing.output;
+}
+
+}  // namespace
