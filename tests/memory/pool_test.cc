@@ -223,16 +223,24 @@ TEST(Pool, ReusesAcrossStreamsOnlyAfterAWait) {
   }
 }
 
-TEST(Pool, LetsTheOwnerWaitWhenAnotherStreamUsedABlockLast) {
+TEST(Pool, WaitsOnceWhenAnotherStreamUsedABlockLast) {
   Fixture fixture;
-  for (const int64_t bytes : {3 * kPage, int64_t{1000}}) {
+  const auto use = [&](int64_t bytes) {
     fixture.order.waits.clear();
     const Block block = fixture.pool.allocate({.bytes = bytes, .stream = 2});
     fixture.pool.free(block, 1);
-    EXPECT_EQ(fixture.order.waits, (LoggedOrder::Waits{{2, 1}}));
-    fixture.pool.free(fixture.pool.allocate({.bytes = bytes, .stream = 2}));
-    EXPECT_EQ(fixture.order.waits.size(), 1u);
-  }
+  };
+  use(1000);
+  EXPECT_EQ(fixture.order.waits, (LoggedOrder::Waits{{2, 1}})) << "a small block stays with its slab's stream";
+  fixture.pool.free(fixture.pool.allocate({.bytes = 1000, .stream = 2}));
+  EXPECT_EQ(fixture.order.waits.size(), 1u);
+
+  use(3 * kPage);
+  EXPECT_TRUE(fixture.order.waits.empty()) << "a large block is the other stream's: nobody waits yet";
+  fixture.pool.free(fixture.pool.allocate({.bytes = 3 * kPage, .stream = 1}));
+  EXPECT_TRUE(fixture.order.waits.empty()) << "that stream takes it without a wait";
+  fixture.pool.free(fixture.pool.allocate({.bytes = 3 * kPage, .stream = 2}));
+  EXPECT_EQ(fixture.order.waits, (LoggedOrder::Waits{{2, 1}})) << "the first stream takes it back behind an event";
 }
 
 TEST(Pool, AsksReclaimersInOrderUntilTheRequestFits) {
