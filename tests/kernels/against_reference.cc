@@ -143,18 +143,18 @@ void expect_step(const Program& program, const Arrays<double>& values, const pro
 
 }  // namespace
 
-double sum_tolerance(int64_t terms) {
-  constexpr double kRounding = 0x1p-24;
-  return 4 * kRounding * std::sqrt(static_cast<double>(terms));
-}
+constexpr double kRounding = 0x1p-24;
+
+double sum_tolerance(int64_t terms) { return 4 * kRounding * std::sqrt(static_cast<double>(terms)); }
 
 double sum_tolerance(const Program& program) {
-  int64_t terms = 1;
+  double strays = 0;
   for (const program::Op& op : program.ops) {
     const int64_t results = op.outputs[0] ? program[op.outputs[0]].type.shape.shape().elements() : 0;
-    if (results > 0) terms += program::flops(program, op).constant() / results;
+    const int64_t terms = results > 0 ? program::flops(program, op).constant() / results : 0;
+    strays += kRounding * std::sqrt(static_cast<double>(std::max<int64_t>(terms, 1)));
   }
-  return sum_tolerance(terms);
+  return strays;
 }
 
 Arrays<double> random_values(const Program& program, const Comparison& comparison) {
