@@ -143,16 +143,17 @@ void expect_step(const Program& program, const Arrays<double>& values, const pro
 
 }  // namespace
 
-constexpr double kRounding = 0x1p-24;
-
-double sum_tolerance(int64_t terms) { return 4 * kRounding * std::sqrt(static_cast<double>(terms)); }
+double sum_tolerance(int64_t terms) {
+  constexpr double kRounding = 0x1p-24;
+  return 4 * kRounding * std::sqrt(static_cast<double>(terms));
+}
 
 double sum_tolerance(const Program& program) {
   double strays = 0;
   for (const program::Op& op : program.ops) {
     const int64_t results = op.outputs[0] ? program[op.outputs[0]].type.shape.shape().elements() : 0;
     const int64_t terms = results > 0 ? program::flops(program, op).constant() / results : 0;
-    strays += kRounding * std::sqrt(static_cast<double>(std::max<int64_t>(terms, 1)));
+    strays += sum_tolerance(std::max<int64_t>(terms, 1));
   }
   return strays;
 }
