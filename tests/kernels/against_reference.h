@@ -20,7 +20,8 @@ struct Comparison {
 // and this is four times what that strays.
 double sum_tolerance(int64_t terms);
 
-// For a whole program: the sums that follow one another in it, all together, are one long one.
+// For a whole program: each op strays by the roundings of its own sums, and all of that adds up, whichever way the ops
+// after it turn it.
 double sum_tolerance(const program::Program& program);
 
 // Random values for what comes in, indices in range.
