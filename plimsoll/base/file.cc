@@ -162,6 +162,10 @@ std::string read_file(const std::string& path) {
   constexpr size_t kFirstChunk = size_t{64} << 10;
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);
   if (!file) fail("reading", path);
+  struct stat found {};
+  if (fstat(fileno(file.get()), &found) == 0 && S_ISCHR(found.st_mode) && isatty(fileno(file.get())) == 0) {
+    throw SystemError(fmt::format("reading {}: it is a device, which may have no end", quote(path)));
+  }
   std::string bytes;
   size_t got = 0;
   do {

@@ -7,6 +7,7 @@
 
 namespace plimsoll {
 
+// Devices are refused, since they may have no end; a terminal is none of them.
 std::string read_file(const std::string& path);
 
 // A setting that others write, such as a size. Never waits: SystemError for what is no regular file (a folder, a FIFO,

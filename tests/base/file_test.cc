@@ -113,6 +113,11 @@ TEST(ReadSmallFile, RefusesWhatCouldMakeItWait) {
   }
 }
 
+TEST(ReadFile, RefusesDevicesThatHaveNoEnd) {
+  EXPECT_THROW(read_file("/dev/zero"), SystemError);
+  EXPECT_THROW(read_file("/nowhere"), SystemError);
+}
+
 TEST(KeepApart, LeavesTheStandardDescriptors) {
   const int standard_in = dup(STDIN_FILENO);
   close(STDIN_FILENO);
