@@ -181,8 +181,6 @@ void drop_if_unused(World& w, AllocationHandle id) {
 
 }  // namespace
 
-extern "C" {
-
 void stand_in_reset(const StandInSettings* settings) {
   World& w = world();
   const Guard guard(w.mutex);
@@ -223,6 +221,8 @@ StandInCounts stand_in_counts() {
   counts.events = static_cast<int64_t>(w.events.size());
   return counts;
 }
+
+extern "C" {
 
 Result cuInit(unsigned) { return kSuccess; }
 

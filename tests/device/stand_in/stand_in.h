@@ -13,8 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 
-extern "C" {
-
 struct StandInSettings {
   int devices = 1;
   size_t card_bytes = size_t{256} << 20;
@@ -44,5 +42,3 @@ struct StandInCounts {
   int64_t waits = 0;  // of streams for events, ever
 };
 StandInCounts stand_in_counts();
-
-}  // extern "C"
