@@ -8,10 +8,10 @@
 namespace {
 
 TEST(CliEstimate, PrintsTheSameFiguresAsTextAndJson) {
-  const Outcome text = plimsoll("estimate mlp --batch 8");
+  const Outcome text = run_cli("estimate mlp --batch 8");
   ASSERT_EQ(text.status, 0) << text.output;
   EXPECT_TRUE(text.output.starts_with("mlp, batch 8, f32, training with adam: ")) << text.output;
-  const Outcome outcome = plimsoll("estimate mlp --batch 8 --json");
+  const Outcome outcome = run_cli("estimate mlp --batch 8 --json");
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   const auto json = nlohmann::json::parse(outcome.output);
   EXPECT_EQ(json["model"], "mlp");
@@ -29,7 +29,7 @@ TEST(CliEstimate, PrintsTheSameFiguresAsTextAndJson) {
 
 TEST(CliEstimate, ChangesWithModeOptimizerAndPrecision) {
   const auto peak = [](const std::string& flags) {
-    const Outcome outcome = plimsoll("estimate lenet --json " + flags);
+    const Outcome outcome = run_cli("estimate lenet --json " + flags);
     return nlohmann::json::parse(outcome.output)["peak_bytes"].get<int64_t>();
   };
   EXPECT_LT(peak("--mode infer"), peak("--optimizer sgd"));
@@ -38,11 +38,11 @@ TEST(CliEstimate, ChangesWithModeOptimizerAndPrecision) {
   EXPECT_LT(peak("--mode infer --precision bf16"), peak("--mode infer"));
   EXPECT_LT(peak("--precision f32"), peak("--precision f64"));
   EXPECT_LT(peak("--allow 8-bit-state"), peak(""));
-  EXPECT_EQ(plimsoll("estimate lenet --allow batch-norm-parts").status, 2);
+  EXPECT_EQ(run_cli("estimate lenet --allow batch-norm-parts").status, 2);
 }
 
 TEST(CliEstimate, SaysThatWeightsAreHeldTwiceInLowerPrecision) {
-  const Outcome outcome = plimsoll("estimate mlp --precision bf16");
+  const Outcome outcome = run_cli("estimate mlp --precision bf16");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.output.find("weights are kept in f32 for the update (2.55 MiB) and copied to bf16 in the step "
                                 "(1.28 MiB)"),
@@ -51,7 +51,7 @@ TEST(CliEstimate, SaysThatWeightsAreHeldTwiceInLowerPrecision) {
 }
 
 void expect_refused(const std::string& arguments, std::string_view message) {
-  const Outcome outcome = plimsoll("estimate " + arguments);
+  const Outcome outcome = run_cli("estimate " + arguments);
   EXPECT_EQ(outcome.status, 2) << arguments;
   EXPECT_EQ(outcome.output, fmt::format("plimsoll: {}\n", message));
 }
@@ -73,7 +73,7 @@ TEST(CliEstimate, RefusesWhatMakesNoSense) {
 }
 
 TEST(CliModels, ListsEveryModelWithItsParameters) {
-  const Outcome outcome = plimsoll("models --json");
+  const Outcome outcome = run_cli("models --json");
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   const auto json = nlohmann::json::parse(outcome.output);
   EXPECT_EQ(json["models"].size(), 18u);
@@ -81,7 +81,7 @@ TEST(CliModels, ListsEveryModelWithItsParameters) {
   EXPECT_EQ(json["models"][6]["parameters"], 25'557'032);
   EXPECT_EQ(json["models"][6]["input"], "f32[batch,3,224,224]");
   EXPECT_NEAR(json["models"][6]["forward_flops_per_sample"].get<double>(), 8.2e9, 0.1e9);
-  const Outcome table = plimsoll("models");
+  const Outcome table = run_cli("models");
   EXPECT_NE(table.output.find("25,557,032"), std::string::npos) << table.output;
 }
 

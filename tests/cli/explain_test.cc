@@ -10,7 +10,7 @@ namespace {
 
 const std::string kData = PLIMSOLL_SOURCE_DIR "/tests/data/oom/";
 
-Outcome explain(const std::string& arguments) { return plimsoll("explain " + arguments); }
+Outcome explain(const std::string& arguments) { return run_cli("explain " + arguments); }
 
 void write(const std::string& path, std::string_view text) { std::ofstream(path) << text; }
 

@@ -27,33 +27,33 @@ class CliPlan : public testing::Test {
 
 TEST_F(CliPlan, FindsTheLargestBatchInSlicesToo) {
   const std::string model = "plan gpt2-nano --seq 64 --optimizer sgd --budget 60MiB --time-limit 60 ";
-  const Outcome found = plimsoll(model + "--max-batch --json");
+  const Outcome found = run_cli(model + "--max-batch --json");
   ASSERT_EQ(found.status, 0) << found.output;
   const auto json = nlohmann::json::parse(found.output);
   EXPECT_NE(json["largest"]["form"].get<std::string>().find("slices"), std::string::npos) << found.output;
   EXPECT_GT(json["largest"]["batch"], json["part"]["largest"]["batch"]);
-  const Outcome made = plimsoll(fmt::format("{}--batch {}", model, json["largest"]["batch"].get<int64_t>()));
+  const Outcome made = run_cli(fmt::format("{}--batch {}", model, json["largest"]["batch"].get<int64_t>()));
   EXPECT_EQ(made.status, 0) << made.output;
   // A batch that only slices of one sample divide, which are too many.
-  EXPECT_EQ(plimsoll("plan mlp --batch 8191 --optimizer sgd --budget 32MiB").status, 0);
+  EXPECT_EQ(run_cli("plan mlp --batch 8191 --optimizer sgd --budget 32MiB").status, 0);
 }
 
 TEST_F(CliPlan, WritesAPlanThatHolds) {
   const std::string file = path("plan.json");
   const Outcome made =
-      plimsoll("plan gpt2-nano --batch 2 --seq 64 --optimizer sgd --no-parts --budget 46200000 --json -o " + file);
+      run_cli("plan gpt2-nano --batch 2 --seq 64 --optimizer sgd --no-parts --budget 46200000 --json -o " + file);
   ASSERT_EQ(made.status, 0) << made.output;
   const auto json = nlohmann::json::parse(made.output);
   EXPECT_LE(json["arena_bytes"], 46200000);
   EXPECT_LT(json["arena_bytes"], json["unplanned_bytes"]);
   EXPECT_FALSE(json["measures"].empty());
-  const Outcome checked = plimsoll("plan --check " + file);
+  const Outcome checked = run_cli("plan --check " + file);
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_NE(checked.output.find("holds: "), std::string::npos);
   std::string text = read(file);
   const size_t place = text.find("\"arena_bytes\": ");
   write(file, text.insert(place + 15, "9"));
-  const Outcome altered = plimsoll("plan --check " + file);
+  const Outcome altered = run_cli("plan --check " + file);
   EXPECT_EQ(altered.status, 2);
   EXPECT_NE(altered.output.find("the plan does not hold: the step takes"), std::string::npos) << altered.output;
 }
@@ -61,28 +61,28 @@ TEST_F(CliPlan, WritesAPlanThatHolds) {
 TEST_F(CliPlan, TakesTheBatchInPartsUnlessThatIsRuledOut) {
   const std::string command =
       "plan lenet --batch 300 --optimizer sgd --budget 3MiB --time-limit 60 --json -o " + path("plan.json");
-  const Outcome made = plimsoll(command + " --no-recompute");
+  const Outcome made = run_cli(command + " --no-recompute");
   ASSERT_EQ(made.status, 0) << made.output;
   const auto json = nlohmann::json::parse(made.output);
   EXPECT_GT(json["parts"].size(), 1U);
   EXPECT_EQ(json["measures"][0]["kind"], "parts");
-  const Outcome checked = plimsoll("plan --check " + path("plan.json"));
+  const Outcome checked = run_cli("plan --check " + path("plan.json"));
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_NE(checked.output.find("the batch in "), std::string::npos) << checked.output;
-  const Outcome refused = plimsoll(command + " --no-parts");
+  const Outcome refused = run_cli(command + " --no-parts");
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(nlohmann::json::parse(refused.output)["alternatives"][0]["how"].get<std::string>().substr(0, 8),
             "--batch ");
 }
 
 TEST_F(CliPlan, RefusesWithTheSmallestBudget) {
-  const Outcome refused = plimsoll("plan lenet --optimizer sgd --budget 500KiB --json --time-limit 60");
+  const Outcome refused = run_cli("plan lenet --optimizer sgd --budget 500KiB --json --time-limit 60");
   ASSERT_EQ(refused.status, 1) << refused.output;
   const auto json = nlohmann::json::parse(refused.output);
   const auto smallest = json["smallest_bytes"].get<int64_t>();
   const std::string command = "plan lenet --optimizer sgd --time-limit 60 --budget ";
-  EXPECT_EQ(plimsoll(command + std::to_string(smallest)).status, 0);
-  const Outcome below = plimsoll(command + std::to_string(smallest - 64));
+  EXPECT_EQ(run_cli(command + std::to_string(smallest)).status, 0);
+  const Outcome below = run_cli(command + std::to_string(smallest - 64));
   EXPECT_EQ(below.status, 1);
   EXPECT_NE(below.output.find("fits with: --batch "), std::string::npos) << below.output;
 }
@@ -90,26 +90,26 @@ TEST_F(CliPlan, RefusesWithTheSmallestBudget) {
 TEST_F(CliPlan, SpillsIntoAFolderAndSaysWhereThatWouldHelp) {
   const std::string command =
       "plan mobilenet_v2 --batch 4 --optimizer sgd --threads 1 --budget 62MiB --time-limit 20 --json ";
-  const Outcome refused = plimsoll(command);
+  const Outcome refused = run_cli(command);
   ASSERT_EQ(refused.status, 1) << refused.output;
   EXPECT_NE(nlohmann::json::parse(refused.output)["alternatives"].dump().find("--spill-dir DIR"), std::string::npos)
       << refused.output;
-  const Outcome made = plimsoll(command + "--spill-dir " PLIMSOLL_SOURCE_DIR " -o " + path("plan.json"));
+  const Outcome made = run_cli(command + "--spill-dir " PLIMSOLL_SOURCE_DIR " -o " + path("plan.json"));
   ASSERT_EQ(made.status, 0) << made.output;
   const auto json = nlohmann::json::parse(made.output);
   EXPECT_GT(json["file_bytes"], 0);
   EXPECT_NE(json["measures"].dump().find("\"spill\""), std::string::npos);
-  EXPECT_EQ(plimsoll("plan --threads 1 --check " + path("plan.json")).status, 0);
+  EXPECT_EQ(run_cli("plan --threads 1 --check " + path("plan.json")).status, 0);
 }
 
 TEST_F(CliPlan, KeepsPeaksInALock) {
   const std::string file = path("plimsoll.lock");
-  EXPECT_EQ(plimsoll("plan lenet --threads 1 --lock " + file).status, 0);
-  EXPECT_EQ(plimsoll("plan lenet --threads 1 --check-lock " + file).status, 0);
+  EXPECT_EQ(run_cli("plan lenet --threads 1 --lock " + file).status, 0);
+  EXPECT_EQ(run_cli("plan lenet --threads 1 --check-lock " + file).status, 0);
   std::string text = read(file);
   const size_t place = text.find("\"unplanned_bytes\": ");
   write(file, text.erase(place + 19, 1));  // the first digit
-  const Outcome grown = plimsoll("plan lenet --threads 1 --check-lock " + file);
+  const Outcome grown = run_cli("plan lenet --threads 1 --check-lock " + file);
   EXPECT_EQ(grown.status, 1);
   EXPECT_NE(grown.output.find("the peak of lenet"), std::string::npos) << grown.output;
 }
@@ -117,22 +117,22 @@ TEST_F(CliPlan, KeepsPeaksInALock) {
 TEST_F(CliPlan, HoldsStateIn8BitsOnlyByLeave) {
   const std::string command =
       "plan mlp --batch 2 --threads 1 --budget 9MiB --time-limit 60 --json ";  // f32 state alone: 5.1 MiB
-  const Outcome refused = plimsoll(command);
+  const Outcome refused = run_cli(command);
   EXPECT_EQ(refused.status, 1);
   EXPECT_NE(refused.output.find("--allow 8-bit-state"), std::string::npos) << refused.output;
-  const Outcome made = plimsoll(command + "--allow 8-bit-state -o " + path("plan.json"));
+  const Outcome made = run_cli(command + "--allow 8-bit-state -o " + path("plan.json"));
   ASSERT_EQ(made.status, 0) << made.output;
   EXPECT_EQ(nlohmann::json::parse(made.output)["measures"][0]["kind"], "8-bit-state");
-  EXPECT_EQ(plimsoll("plan --threads 1 --check " + path("plan.json")).status, 0);
-  EXPECT_EQ(plimsoll("plan mlp --allow something --budget 9MiB").status, 2);
+  EXPECT_EQ(run_cli("plan --threads 1 --check " + path("plan.json")).status, 0);
+  EXPECT_EQ(run_cli("plan mlp --allow something --budget 9MiB").status, 2);
 }
 
 TEST_F(CliPlan, RejectsWhatMakesNoSense) {
-  EXPECT_EQ(plimsoll("plan lenet --budget 0").status, 2);
-  EXPECT_EQ(plimsoll("plan lenet").status, 2);
-  EXPECT_EQ(plimsoll("plan --check /nowhere/plan.json").status, 2);
-  EXPECT_EQ(plimsoll("plan lenet --batch 2 --budget 1000TiB --strict").status, 2);
-  EXPECT_EQ(plimsoll("plan lenet --batch 2 --budget 1000TiB").status, 0);
+  EXPECT_EQ(run_cli("plan lenet --budget 0").status, 2);
+  EXPECT_EQ(run_cli("plan lenet").status, 2);
+  EXPECT_EQ(run_cli("plan --check /nowhere/plan.json").status, 2);
+  EXPECT_EQ(run_cli("plan lenet --batch 2 --budget 1000TiB --strict").status, 2);
+  EXPECT_EQ(run_cli("plan lenet --batch 2 --budget 1000TiB").status, 0);
 }
 
 }  // namespace

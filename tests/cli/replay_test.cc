@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kTrace = PLIMSOLL_SOURCE_DIR "/tests/data/traces/widecnn_b32.csv.gz";
 
 TEST(CliReplay, PrintsPeaksAndCountsAsJson) {
-  const Outcome outcome = plimsoll(fmt::format("replay {} --policy torch --json", kTrace));
+  const Outcome outcome = run_cli(fmt::format("replay {} --policy torch --json", kTrace));
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   const auto json = nlohmann::json::parse(outcome.output);
   EXPECT_EQ(json["policy"], "torch");
@@ -26,18 +26,18 @@ TEST(CliReplay, PrintsPeaksAndCountsAsJson) {
 }
 
 TEST(CliReplay, PrintsTheSameAsText) {
-  const Outcome outcome = plimsoll(fmt::format("replay {} --policy torch", kTrace));
+  const Outcome outcome = run_cli(fmt::format("replay {} --policy torch", kTrace));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.output.find("widecnn_b32.csv.gz: 847 events against torch\n"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("6.62 GiB  (7,105,150,976 bytes)"), std::string::npos) << outcome.output;
 }
 
 TEST(CliReplay, FailsWithTheReportWhenTheCapacityIsTooSmall) {
-  const Outcome text = plimsoll(fmt::format("replay {} --policy torch --capacity 3GiB", kTrace));
+  const Outcome text = run_cli(fmt::format("replay {} --policy torch --capacity 3GiB", kTrace));
   EXPECT_EQ(text.status, 1);
   EXPECT_TRUE(text.output.starts_with("plimsoll: OOM when allocating memory on simulated by allocator torch: "))
       << text.output;
-  const Outcome json = plimsoll(fmt::format("replay {} --policy torch --capacity 3GiB --json", kTrace));
+  const Outcome json = run_cli(fmt::format("replay {} --policy torch --capacity 3GiB --json", kTrace));
   EXPECT_EQ(json.status, 1);
   const auto report = nlohmann::json::parse(json.output);
   EXPECT_EQ(report["budget_bytes"], int64_t{3} << 30);
@@ -49,7 +49,7 @@ TEST(CliReplay, FailsWithTheReportWhenTheCapacityIsTooSmall) {
 TEST(CliReplay, RefusesBadInputWithStatus2) {
   for (const char* arguments :
        {"replay /no/such/trace.csv", "replay", "replay x --policy malloc", "replay x --page 3"}) {
-    EXPECT_EQ(plimsoll(arguments).status, 2) << arguments;
+    EXPECT_EQ(run_cli(arguments).status, 2) << arguments;
   }
 }
 

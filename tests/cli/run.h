@@ -13,7 +13,7 @@ struct Outcome {
   std::string output;  // stdout and stderr together
 };
 
-inline Outcome plimsoll(const std::string& arguments) {
+inline Outcome run_cli(const std::string& arguments) {
   Outcome outcome;
   setenv("XDG_CACHE_HOME", PLIMSOLL_BINARY ".cache", 1);  // not the user's
   std::FILE* pipe = popen(fmt::format("{} {} 2>&1", PLIMSOLL_BINARY, arguments).c_str(), "r");

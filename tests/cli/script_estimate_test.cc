@@ -16,7 +16,7 @@ std::string leaves_result() {
 }
 
 TEST(CliEstimateScript, ReplaysTheTraceWithTheMemoryOfTheCard) {
-  const Outcome outcome = plimsoll("estimate --json --gpu h200 -- " + leaves_result());
+  const Outcome outcome = run_cli("estimate --json --gpu h200 -- " + leaves_result());
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   const auto json = nlohmann::json::parse(outcome.output);
   EXPECT_EQ(json["fits"], true);
@@ -27,20 +27,20 @@ TEST(CliEstimateScript, ReplaysTheTraceWithTheMemoryOfTheCard) {
 }
 
 TEST(CliEstimateScript, SaysThatItDoesNotFitOnASmallCard) {
-  const Outcome outcome = plimsoll("estimate --gpu 1GiB -- " + leaves_result());
+  const Outcome outcome = run_cli("estimate --gpu 1GiB -- " + leaves_result());
   EXPECT_EQ(outcome.status, 1) << outcome.output;
   EXPECT_NE(outcome.output.find("on a card of 1.00 GiB (1.00 GiB): DOES NOT FIT"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("fits on: t4, l4"), std::string::npos) << outcome.output;
 }
 
 TEST(CliEstimateScript, RefusesWhatItCannotEstimate) {
-  const Outcome card = plimsoll("estimate --gpu abacus -- python train.py");
+  const Outcome card = run_cli("estimate --gpu abacus -- python train.py");
   EXPECT_EQ(card.status, 2);
   EXPECT_NE(card.output.find("--gpu is 'abacus': expected t4, l4"), std::string::npos) << card.output;
-  const Outcome idle = plimsoll("estimate -- sh -c true");
+  const Outcome idle = run_cli("estimate -- sh -c true");
   EXPECT_EQ(idle.status, 2);
   EXPECT_NE(idle.output.find("used no CUDA memory"), std::string::npos) << idle.output;
-  const Outcome failing = plimsoll("estimate -- sh -c 'exit 7'");
+  const Outcome failing = run_cli("estimate -- sh -c 'exit 7'");
   EXPECT_EQ(failing.status, 2);
   EXPECT_NE(failing.output.find("ended with status 7"), std::string::npos) << failing.output;
 }

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 // What follows the progress.
 Json json_of(const std::string& arguments) {
-  const Outcome outcome = plimsoll(arguments + " --json");
+  const Outcome outcome = run_cli(arguments + " --json");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   return Json::parse(outcome.output.substr(outcome.output.find('{')));
 }
@@ -64,7 +64,7 @@ TEST(CliTrain, TakesLowerPrecisions) {
 }
 
 TEST(CliTrain, PrintsPredictedAndMeasuredPeaks) {
-  const Outcome outcome = plimsoll("train mlp --batch 3 --steps 2");
+  const Outcome outcome = run_cli("train mlp --batch 3 --steps 2");
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   for (const char* part : {"step 2  loss ", "mlp: 2 steps on ", "  predicted ", "  arena ", "  process "}) {
     EXPECT_NE(outcome.output.find(part), std::string::npos) << part << "\n" << outcome.output;
@@ -94,7 +94,7 @@ TEST(CliRun, ComparesPrecisionsInBytesTimeAndResults) {
   EXPECT_LT(output["relative_error"], 0.05);
   EXPECT_GT(output["relative_error_of_differences"], output["relative_error"]);
   EXPECT_EQ(json["arena_bytes"], json_of("estimate mlp --batch 2 --mode infer --precision i8")["peak_bytes"]);
-  const Outcome text = plimsoll("run mlp --batch 1 --times 1 --precision i8 --compare f32");
+  const Outcome text = run_cli("run mlp --batch 1 --times 1 --precision i8 --compare f32");
   EXPECT_EQ(text.status, 0);
   EXPECT_NE(text.output.find("% off\n"), std::string::npos) << text.output;
 }
@@ -127,7 +127,7 @@ TEST(CliTrain, RefusesBadArgumentsAndSaysWhatIsExpected) {
                                  {above.c_str(), told.c_str()},
                                  {"run mlp --times 0", "--times is 0, expected at least 1"},
                                  {"run mlp --threads 0", "--threads is 0, expected 1 to"}}) {
-    const Outcome outcome = plimsoll(refused.arguments);
+    const Outcome outcome = run_cli(refused.arguments);
     EXPECT_EQ(outcome.status, 2) << refused.arguments << "\n" << outcome.output;
     EXPECT_NE(outcome.output.find(refused.says), std::string::npos) << refused.arguments << "\n" << outcome.output;
   }
