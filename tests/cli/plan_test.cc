@@ -88,8 +88,9 @@ TEST_F(CliPlan, RefusesWithTheSmallestBudget) {
 }
 
 TEST_F(CliPlan, SpillsIntoAFolderAndSaysWhereThatWouldHelp) {
-  const std::string command =
-      "plan mobilenet_v2 --batch 4 --optimizer sgd --threads 1 --budget 62MiB --time-limit 20 --json ";
+  const std::string step = "plan gpt2-nano --batch 4 --optimizer sgd --threads 1 --time-limit 20 --json --budget ";
+  const int64_t smallest = nlohmann::json::parse(run_cli(step + "2MiB").output)["smallest_bytes"];
+  const std::string command = step + std::to_string(smallest / 100 * 97) + " ";  // more than scratch stands in the way
   const Outcome refused = run_cli(command);
   ASSERT_EQ(refused.status, 1) << refused.output;
   EXPECT_NE(nlohmann::json::parse(refused.output)["alternatives"].dump().find("--spill-dir DIR"), std::string::npos)

@@ -23,7 +23,7 @@ namespace {
 using program::Op;
 using program::Value;
 
-const std::set<std::string> kDividedByOneDnn = {"conv_backward_weights"};
+const std::set<std::string> kDividedByOneDnn = {"conv_backward_weights", "linear", "matmul"};
 
 // The operands, results and scratch of one op, with numbers around zero in what it reads; whole numbers are 0.
 class OneOp {

@@ -137,7 +137,7 @@ TEST_F(CostCache, DoesNotKeepTimesOfABusyMachineNorOldOnes) {
 }
 
 TEST_F(CostCache, KeepsMachinesAndLimitsOfInstructionsApart) {
-  ASSERT_EQ(std::getenv("PLIMSOLL_MAX_ISA"), nullptr) << "unset it for this test";
+  if (std::getenv("PLIMSOLL_MAX_ISA") != nullptr) GTEST_SKIP() << "the test sets the limit, and runs without one, too";
   save_costs(path_, {{"relu", some_}});
   setenv("PLIMSOLL_MAX_ISA", "sse4", 1);
   EXPECT_TRUE(load_costs(path_).table.empty());
