@@ -23,7 +23,8 @@ class RaggedText : public train::SyntheticBatch {
  public:
   RaggedText() : SyntheticBatch(1) {}
 
-  void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) const override {
+  void read(const program::Program& program, program::Value input, int64_t first,
+            std::span<std::byte> into) const override {
     SyntheticBatch::read(program, input, first, into);
     if (program[input].name != "target") return;
     auto* targets = reinterpret_cast<int64_t*>(into.data());

@@ -1,5 +1,5 @@
-// An Arena is one fixed range of memory for a plan: taken as a whole before the run, page tables and all, so that the run
-// itself allocates nothing. Offsets into it are the plan's.
+// An Arena is one fixed range of memory for a plan: taken as a whole before the run, page tables and all, so that the
+// run itself allocates nothing. Offsets into it are the plan's.
 #pragma once
 
 #include <cstdint>

@@ -266,7 +266,9 @@ TEST(CliBudget, EndsCleanlyWhenInterrupted) {
     const std::string run =
         fmt::format("{} train lenet --batch 64 --steps 1000000 --no-measure --budget 1GiB --spill-dir {}",
                     PLIMSOLL_BINARY, folder.string());
-    const std::string script = fmt::format("{} >/dev/null 2>&1 & p=$!; sleep 1; kill -{} $p; wait $p", run, signal);
+    // A shell starts what runs in the background with SIGINT ignored, and what is ignored stays so.
+    const std::string script =
+        fmt::format("env --default-signal=INT {} >/dev/null 2>&1 & p=$!; sleep 1; kill -{} $p; wait $p", run, signal);
     return WEXITSTATUS(std::system(script.c_str()));
   };
   EXPECT_EQ(status_after("INT"), 130);

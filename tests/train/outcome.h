@@ -22,7 +22,8 @@ class UnevenBatch : public train::SyntheticBatch {
  public:
   explicit UnevenBatch(int64_t ignored) : SyntheticBatch(1), ignored_(ignored) {}
 
-  void read(const program::Program& program, program::Value input, int64_t first, std::span<std::byte> into) const override {
+  void read(const program::Program& program, program::Value input, int64_t first,
+            std::span<std::byte> into) const override {
     SyntheticBatch::read(program, input, first, into);
     const program::ValueInfo& info = program[input];
     if (info.name != "target" || info.type.dtype != DType::i64) return;

@@ -197,7 +197,8 @@ void DnnlKernel::output(int argument, int place, const memory::desc& given, cons
 
 Kernel DnnlKernel::finish() && {
   const int64_t bytes = scratch_bytes_;
-  const auto self = std::make_shared<const DnnlKernel>(std::move(*this));  // some KiB: a plan that recomputes has copies
+  const auto self =
+      std::make_shared<const DnnlKernel>(std::move(*this));  // some KiB: a plan that recomputes has copies
   return {bytes, [self](const Memory& memory) { return self->bind(memory); }};
 }
 
