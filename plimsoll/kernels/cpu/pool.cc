@@ -8,6 +8,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/pair_pool.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
@@ -45,6 +46,16 @@ struct Axis {
     }
   }
 
+  // Windows of two places, side by side from the first on, all of them whole.
+  bool is_in_pairs() const {
+    if (kernel != 2 || step != 1 || static_cast<int64_t>(windows.size()) != size / 2) return false;
+    for (size_t i = 0; i < windows.size(); ++i) {
+      const Reach& reach = windows[i];
+      if (reach.start != 2 * static_cast<int64_t>(i) || reach.first != 0 || reach.end != 2) return false;
+    }
+    return true;
+  }
+
   // No place is in two windows.
   bool is_apart() const {
     const auto sees_two = [](int64_t first, int64_t end) { return end - first > 1; };
@@ -61,6 +72,7 @@ struct Planes {
   std::array<Axis, 3> axes;
   bool numbers_plane = false;  // taps are numbered by their place in x, not in the window
   bool apart = true;           // no place of x is in two windows
+  bool in_pairs = false;       // 2x2 windows side by side in planes in row-major order
   DType dtype = DType::f32;
   int threads = 1;
 
@@ -80,6 +92,7 @@ struct Planes {
     return plane;
   }
   const simd::ElementLoops& loops() const { return element_loops(dtype); }
+  PairPlane pairs() const { return {axes[1].size, axes[2].size}; }
 
   int64_t x_bytes() const { return count * groups * lanes * x_size() * element_bytes(dtype); }
   int64_t x_size() const { return axes[0].size * axes[1].size * axes[2].size; }
@@ -155,6 +168,8 @@ Planes planes_of(const Use& use, const Tensor& x_tensor, const Shape& y, bool ad
   }
   for (Axis& axis : planes.axes) axis.find_hits();
   planes.apart = std::all_of(planes.axes.begin(), planes.axes.end(), [](const Axis& axis) { return axis.is_apart(); });
+  planes.in_pairs = planes.lanes == 1 && !adaptive && planes.axes[0].size == 1 && planes.axes[0].kernel == 1 &&
+                    planes.axes[1].is_in_pairs() && planes.axes[2].is_in_pairs();
   return planes;
 }
 
@@ -198,6 +213,7 @@ void for_each_plane(const Planes& p, const F& f) {
 // The largest of each window; of equal ones the first, and NaN above all.
 template <class Index>
 void maximum_plane(const Planes& p, const float* x, float* y, Index* indices) {
+  if (p.in_pairs) return maximum_of_pairs(p.pairs(), x, y, indices);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
     float largest = -std::numeric_limits<float>::infinity();
     int64_t index = -1;
@@ -244,6 +260,7 @@ int64_t place_of_tap(const Planes& p, int64_t number, const Reach& a, const Reac
 
 template <class Index>
 void maximum_backward_plane(const Planes& p, const float* dy, const Index* indices, float* dx) {
+  if (p.in_pairs) return maximum_of_pairs_backward(p.pairs(), dy, indices, dx);
   std::fill(dx, dx + p.x_size(), 0.0F);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
     const bool sees_x = a.first < a.end && b.first < b.end && c.first < c.end;
