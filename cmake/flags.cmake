@@ -8,10 +8,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(plimsoll_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
                                                   -Wno-stringop-overread -Wno-maybe-uninitialized)
 endif()
-if(PLIMSOLL_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(PLIMSOLL_UNITY)
   # Sources that stand in one unit see each other's names: locals may have those of another's functions, and types
-  # members of types in an anonymous namespace.
-  target_compile_options(plimsoll_flags INTERFACE -Wshadow=local -Wno-subobject-linkage)
+  # members of types in an anonymous namespace. clang knows shadowing as a whole only: builds by file look for that.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(plimsoll_flags INTERFACE -Wshadow=local -Wno-subobject-linkage)
+  endif()
 else()
   target_compile_options(plimsoll_flags INTERFACE -Wshadow)
 endif()

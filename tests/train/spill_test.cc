@@ -163,7 +163,9 @@ class Collision {
 };
 
 TEST(Refit, KeepsParametersApartWhoseNamesHaveOneHash) {
-  const auto [one, other] = Collision::names();
+  const std::pair<std::string, std::string> names = Collision::names();
+  const std::string& one = names.first;
+  const std::string& other = names.second;
   if (std::hash<std::string>()(one) != std::hash<std::string>()(other)) GTEST_SKIP() << "another standard library";
   const program::Program program = program::parse_program(
       "input %x: f32[4]\nparameter %a: f32[4]\nparameter %b: f32[4]\n%y = add(%x, %a)\n%z = mul(%y, %b)\noutput %z\n");
