@@ -336,7 +336,7 @@ TEST(CliTimeLimit, HoldsForRefusalsAndTheirAlternatives) {
 }
 
 TEST(CliBudgetFile, ACutIsToldBesideThePeakSinceThen) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
+  if (plimsoll::kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
   const TempFolder folder;
   const std::string file = folder.path() + "/budget";
   std::ofstream(file) << "400MiB";
