@@ -11,6 +11,7 @@
 #include "plimsoll/models/zoo/zoo.h"
 #include "plimsoll/program/train_step.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/synthetic.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll {
@@ -83,7 +84,11 @@ void train_two_steps(const std::vector<std::string>& arguments) {
   run::Session session(start.program, {}, machine_budget());
   run::Executor& executor = session.executor();
   draw(executor, start);
-  train::Trainer trainer(executor, {.rate = 1e-4});
+  constexpr double kRate = 1e-4;
+  train::Trainer trainer(executor, {.rate = kRate});
+  train::fill_inputs(executor,
+                     train::TrainerOptions().seed);  // with the batch that the trainer reads in its first step
+  executor.data<float>(executor.program().find("optimizer.rate"))[0] = static_cast<float>(kRate);
   std::vector<Value> kept = start.program.parameters;
   kept.insert(kept.end(), start.program.state.begin(), start.program.state.end());
   std::vector<Value> all = kept;
