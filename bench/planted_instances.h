@@ -177,7 +177,7 @@ class Cutter {
     split(b, count - left);
   }
 
-  // Not those of the fullest moment, so that the optimum stays.
+  // Not those at the peak, so that the optimum stays.
   void take_away() {
     double area = kind_.holes * static_cast<double>(times_) * static_cast<double>(kind_.bytes / kind_.grain);
     std::erase_if(pieces_, [&](const Piece& p) {

@@ -186,10 +186,10 @@ def assume_all_nonzero(torch, run):
         run.assume("nonzero() and boolean masks select every element")
         return torch.empty_strided((t.numel(), t.dim()), (1, max(1, t.numel())), dtype=torch.int64, device=t.device)
 
-    run.library = torch.library.Library("aten", "IMPL")
+    run.overrides = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced is the point
-        run.library.impl("nonzero", nonzero, "CUDA")
+        run.overrides.impl("nonzero", nonzero, "CUDA")
 
 
 def keep_files(torch, run):
