@@ -57,8 +57,8 @@ class Torch {
       dup2(ends[1], 1);
       close(ends[0]);
       const std::string script = PLIMSOLL_SOURCE_DIR "/bench/step_torch.py";
-      execl(python(), "python3", script.c_str(), name.c_str(), std::to_string(mode.threads).c_str(),
-            mode.format.c_str(), mode.wall_clock ? "wall" : "cpu", std::string(plimsoll::name(mode.precision)).c_str(),
+      execl(python(), python(), script.c_str(), name.c_str(), std::to_string(mode.threads).c_str(), mode.format.c_str(),
+            mode.wall_clock ? "wall" : "cpu", std::string(plimsoll::name(mode.precision)).c_str(),
             mode.execution.c_str(), nullptr);
       _exit(127);
     }
