@@ -16,12 +16,15 @@ Json to_json(const explain::Account& account) {
 }
 
 Json to_json(const explain::Culprit& culprit) {
-  return {{"place", culprit.place},   {"innermost", culprit.innermost}, {"category", name(culprit.category)},
-          {"blocks", culprit.blocks}, {"held_bytes", culprit.bytes},    {"stack", culprit.stack}};
+  return {{"place", culprit.place},   {"innermost", culprit.innermost},
+          {"module", culprit.module}, {"category", name(culprit.category)},
+          {"blocks", culprit.blocks}, {"held_bytes", culprit.bytes},
+          {"stack", culprit.stack}};
 }
 
 Json to_json(const explain::Remedy& remedy) {
-  return {{"action", remedy.action},
+  return {{"id", remedy.id},
+          {"action", remedy.action},
           {"setting", remedy.setting},
           {"saves_bytes", or_null(remedy.saves_bytes)},
           {"time_cost", remedy.cost}};
@@ -47,8 +50,11 @@ Json to_json(const explain::Diagnosis& diagnosis) {
           {"confidence", name(diagnosis.confidence)},
           {"headline", diagnosis.headline},
           {"framework", name(diagnosis.framework)},
+          {"backend", name(diagnosis.backend)},
+          {"task", name(diagnosis.task)},
           {"device", diagnosis.device},
           {"rank", diagnosis.rank},
+          {"ranks", diagnosis.ranks},
           {"place", diagnosis.place},
           {"line", diagnosis.line},
           {"occurrences", diagnosis.occurrences},
@@ -60,7 +66,8 @@ Json to_json(const explain::Diagnosis& diagnosis) {
           {"facts", list(diagnosis.facts)},
           {"culprits", list(diagnosis.culprits)},
           {"counterfactuals", list(diagnosis.counterfactuals)},
-          {"remedies", list(diagnosis.remedies)}};
+          {"remedies", list(diagnosis.remedies)},
+          {"no_remedy", diagnosis.no_remedy.empty() ? Json(nullptr) : Json(diagnosis.no_remedy)}};
 }
 
 }  // namespace
