@@ -111,6 +111,8 @@ void add_context(std::string_view before, Failure& failure) {
     failure.engine = engine_of(near);
     if (const Version version = torch_version(before); version != Version{}) failure.version = version;
   }
+  const bool rocm = failure.framework == Framework::ggml && failure.backend != Backend::mps && contains(before, "ROCm");
+  if (rocm) failure.backend = Backend::rocm;  // its sources say CUDA there too
   if (failure.task == Task::unknown) failure.task = task_of(near, failure.engine);
   const bool bfc = failure.framework == Framework::tensorflow || failure.framework == Framework::jax;
   if (bfc && is_device(failure)) add_allocator_statistics(before, failure);

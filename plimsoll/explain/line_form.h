@@ -35,6 +35,9 @@ struct LineForm {
   bool warns = false;  // counts only as long as nothing after it says that work went on
 };
 
+// Stands for a line that is the word "Killed" and nothing else, at the end of a log: a shell's word for signal 9.
+inline constexpr std::string_view kKilledLine = "(a shell says) Killed";
+
 // The tables, one per family, in the order in which they are tried.
 std::span<const LineForm> engine_forms();     // vLLM, SGLang, TGI, llama.cpp, ollama, MLX, TensorRT, ONNX Runtime
 std::span<const LineForm> array_forms();      // XGBoost, CuPy, Numba, RMM, NumPy, Arrow, Paddle, MXNet, Windows

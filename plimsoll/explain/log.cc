@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "plimsoll/explain/context.h"
+#include "plimsoll/explain/line_form.h"
 #include "plimsoll/explain/needles.h"
 #include "plimsoll/explain/text_scan.h"
 
@@ -34,7 +35,7 @@ const Needles& needles() {
       "insufficient shared",
       "ailed to alloc",
       "Attempting to ",
-      "Unable to allocate",
+
       "smaller than requested",
       "bad_alloc",
       "cudaMalloc failed",
@@ -105,6 +106,11 @@ const Needles& needles() {
       "aximum pool size",
       "Skipping tactic",
       " MB memory",
+      "Allocation on device",
+      "cudaMallocAsync(",
+      "nable to allocate",
+      "can't allocate",
+
   });
   return kNeedles;
 }
@@ -224,7 +230,7 @@ class Collector {
   // The same told again: more lines of one report, a second try with less, the exception after the allocator's log.
   static bool merge(const Failure& later, Failure& known) {
     return merge_kernel(later, known) || merge_retry(later, known) || merge_family(later, known) ||
-           merge_allocator(later, known);
+           merge_allocator(later, known) || is_ancient_echo(later, known);
   }
 
   static bool merge_kernel(const Failure& later, Failure& known) {
@@ -235,6 +241,14 @@ class Collector {
     }
     if (contains(later.message, "Kill")) known.message = later.message;
     return true;
+  }
+
+  // Before 1.0 PyTorch's C library logged, and then Python raised.
+  static bool is_ancient_echo(const Failure& later, const Failure& known) {
+    const auto ancient = [](const Failure& failure) {
+      return failure.framework == Framework::torch && failure.version == Version{0, 3};
+    };
+    return ancient(later) && ancient(known) && later.line - known.line < 200;
   }
 
   // TensorFlow tries to reserve the card, or to pin memory, again and again with less.
@@ -251,7 +265,8 @@ class Collector {
     const bool near = later.line - known.line < 20;
     const bool same =
         !later.requested_bytes || !known.requested_bytes || *later.requested_bytes == *known.requested_bytes;
-    if (!table || !near || !same || later.arena != known.arena) return false;
+    const bool same_memory = later.arena == known.arena || !later.requested_bytes;
+    if (!table || !near || !same || !same_memory) return false;
     if (!known.requested_bytes && later.requested_bytes) known.requested_bytes = later.requested_bytes;
     if (!known.says && later.says) {
       known.says = later.says;
@@ -348,6 +363,7 @@ class Scanner {
         next_needle();
       }
     }
+    look_for_kill();
   }
 
  private:
@@ -384,6 +400,21 @@ class Scanner {
     if (!is_cut(at)) return give(line_begin(at), line_end(at));
     cursor_ = line_begin(at);
     refill();
+  }
+
+  // A program that is killed says nothing; its shell says "Killed", in one of the last lines.
+  void look_for_kill() {
+    constexpr size_t kTail = 400;
+    const size_t from = end_ - std::min(end_, kTail);
+    const size_t at = text().substr(from).rfind("Killed");
+    if (at == std::string_view::npos) return;
+    const size_t begin = from + at;
+    const bool starts = begin == 0 || buffer_[begin - 1] == '\n';
+    const bool ends = trim(text().substr(begin, text().find('\n', begin) - begin)) == "Killed";
+    if (!starts || !ends || !findings_.failures.empty()) return;
+    count_lines(begin);
+    const size_t before = begin - std::min(begin, kBefore);
+    collector_.line(kKilledLine, text().substr(before, begin - before));
   }
 
   void give(size_t begin, size_t end) {

@@ -104,7 +104,10 @@ class Verdict {
     const int64_t idle_in_reserve = is_fragmented() ? idle() : 0;
     const int64_t most = std::max({held_by_others, held_outside, idle_in_reserve});
     if (most == 0) return full_or_unexplained();
-    if (most == held_by_others) return other_process(most, Confidence::high);
+    if (most == held_by_others) {
+      const bool told = !failure_.processes.empty() && failure_.process_bytes;
+      return other_process(most, told ? Confidence::high : Confidence::medium);
+    }
     if (most == held_outside) return outside_framework(most);
     fragmented();
   }
@@ -164,23 +167,24 @@ class Verdict {
   }
 
   void fragmented() {
-    const bool clear = idle() >= 2 * wanted() && idle() >= limit() / 10;
+    const bool clear = idle() >= 2 * wanted() && idle() >= limit() / 10 && idle() >= unexplained(failure_).value_or(0);
     is(Cause::fragmentation, clear ? Confidence::high : Confidence::medium,
        fmt::format("{} is free inside the allocator and {} was asked for, but no free piece is that large",
                    format_bytes(idle()), text(failure_.requested_bytes)));
   }
 
   std::string holder() const {
-    return failure_.processes.empty()       ? "the other processes"
-           : failure_.processes.size() == 1 ? failure_.processes[0].name
-                                            : fmt::format("{} other processes", failure_.processes.size());
+    if (failure_.processes.empty()) {
+      return failure_.process_bytes ? "the other processes" : "others, or outside the framework";
+    }
+    return failure_.processes.size() == 1 ? failure_.processes[0].name
+                                          : fmt::format("{} other processes", failure_.processes.size());
   }
 
   void other_process(int64_t bytes, Confidence confidence) {
     other_bytes_ = bytes;
     is(Cause::other_process, confidence,
-       fmt::format("{} of the device is held by {}; the request was {}", format_bytes(bytes),
-                   confidence == Confidence::high ? holder() : "others, or outside the framework",
+       fmt::format("{} of the device is held by {}; the request was {}", format_bytes(bytes), holder(),
                    text(failure_.requested_bytes)));
   }
 
@@ -307,7 +311,7 @@ class Verdict {
     result.arena = failure_.arena;
     result.expandable_is_on = failure_.expandable_is_on;
     result.subject = failure_.subject;
-    result.who = diagnosis_.confidence == Confidence::high ? holder() : "";
+    result.who = failure_.processes.empty() && !failure_.process_bytes ? "" : holder();
     result.place = failure_.place;
     result.requested_bytes = failure_.requested_bytes;
     result.limit_bytes = limit_bytes(failure_);

@@ -188,9 +188,10 @@ std::string take_rank(std::string_view& line) {
 }
 
 bool is_library_file(std::string_view file) {
-  constexpr std::array<std::string_view, 12> kMarks = {
-      "site-packages/", "dist-packages/", "/torch/",  "torch/csrc", "/lib/python", "lib/python3",
-      "<frozen",        "<__array_fun",   "<eval_wi", "??",         "/aten/src/",  "torch/_"};
+  constexpr std::array<std::string_view, 15> kMarks = {
+      "site-packages/", "dist-packages/", "/torch/",         "torch/csrc",    "/lib/python",
+      "lib/python3",    "<frozen",        "<__array_fun",    "<eval_wi",      "??",
+      "/aten/src/",     "torch/_",        "site-packages\\", "\\lib\\python", "\\torch\\"};
   return file.empty() || std::any_of(kMarks.begin(), kMarks.end(), [&](auto mark) { return contains(file, mark); });
 }
 

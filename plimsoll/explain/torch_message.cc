@@ -61,7 +61,7 @@ void add_reserved(std::string_view text, Failure& failure) {
 Version version_of(std::string_view text) {
   if (contains(text, "PYTORCH_ALLOC_CONF")) return {2, 9};
   if (contains(text, "total capacity of ") || contains(text, "total capacty of ")) return {2, 1};
-  if (contains(text, "max_split_size_mb")) return {1, 10};
+  if (contains(text, "max_split_size_mb") || contains(text, " allowed;")) return {1, 10};
   return contains(text, "reserved in total by PyTorch") || contains(text, "cached)") ? kLastOldWording : Version{};
 }
 

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "plimsoll/explain/record.h"
 #include "plimsoll/report/explanation.h"
 
 namespace plimsoll::report {
@@ -73,10 +74,12 @@ Json to_json(const explain::Diagnosis& diagnosis) {
 }  // namespace
 
 std::string explanation_json(const explain::Explanation& explanation) {
-  const Json json = {{"source", explanation.source},
-                     {"kind", explanation.kind},
-                     {"diagnoses", list(explanation.diagnoses)},
-                     {"notes", explanation.notes}};
+  const Json json = {
+      {"source", explanation.source},
+      {"kind", explanation.kind},
+      {"diagnoses", list(explanation.diagnoses)},
+      {"notes", explanation.notes},
+      {"recording_snippet", explanation.wants_snapshot ? Json(explain::recording_snippet()) : Json(nullptr)}};
   // Logs are not always UTF-8; what is not becomes U+FFFD.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

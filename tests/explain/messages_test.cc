@@ -94,8 +94,8 @@ TEST(TorchMessage, OfOtherBackends) {
       "RuntimeError: MPS backend out of memory (MPS allocated: 17.36 GB, other allocations: 613.56 MB, max allowed: "
       "18.13 "
       "GB). Tried to allocate 192.00 MB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable");
-  EXPECT_EQ(mps.requested_bytes, 192'000'000);
-  EXPECT_NEAR(static_cast<double>(mps.other_bytes.value()), 613.56e6, 1);
+  EXPECT_EQ(mps.requested_bytes, mib(192));
+  EXPECT_NEAR(static_cast<double>(mps.other_bytes.value()), 613.56 * kMiB, 1);
   EXPECT_EQ(diagnose(mps).cause, Cause::device_full);
 }
 
@@ -377,7 +377,7 @@ TEST(Trap, DecimalCommas) {
 }
 
 TEST(Trap, ASwitchThatIsOnIsNotOffered) {
-  const std::string message = modern("0", "1.00 GiB", "", "14.30 GiB", "5.00 GiB") +
+  const std::string message = modern("0", "1.00 GiB", "", "22.60 GiB", "13.00 GiB") +
                               " If reserved but unallocated memory is large try setting "
                               "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.\n";
   const auto offers = [](const Diagnosis& diagnosis) {

@@ -61,10 +61,11 @@ void for_every_audience(const Visit& visit) {
 TEST(Remedies, NoneReachesAnAudienceThatItIsNotFor) {
   for_every_audience([](const Situation& situation) {
     for (const Remedy& remedy : remedies_for(situation)) {
-      const std::string_view word = wrong_word(
-          remedy, {situation.framework, situation.engine, situation.backend, situation.task});
+      const std::string_view word =
+          wrong_word(remedy, {situation.framework, situation.engine, situation.backend, situation.task});
       EXPECT_TRUE(word.empty()) << fmt::format("{} says \"{}\" to {} on {} at {}", remedy.id, word,
-                                               name(situation.framework), name(situation.backend), name(situation.task));
+                                               name(situation.framework), name(situation.backend),
+                                               name(situation.task));
     }
   });
 }
@@ -93,7 +94,7 @@ TEST(Remedies, RowsHaveNamesOfTheirOwnAndSaySomething) {
 TEST(Remedies, EveryRowIsReached) {
   std::set<std::string> reached;
   for_every_audience([&](Situation situation) {
-    for (const char* subject : {"NCCL", "a mapped tensor", "Windows", ""}) {
+    for (const char* subject : {"NCCL", "a mapped tensor", "Windows", "TensorRT-LLM", ""}) {
       situation.subject = subject;
       for (const bool bare : {false, true}) {
         if (bare) {

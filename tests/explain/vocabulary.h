@@ -1,5 +1,5 @@
-// Words that only one audience understands. The remedies' tables do not know this list: it says from outside whom a text
-// may reach.
+// Words that only one audience understands. The remedies' tables do not know this list: it says from outside whom a
+// text may reach.
 #pragma once
 
 #include <string>

@@ -39,6 +39,8 @@ constexpr LineForm kForms[] = {
     slurm({"State: OUT_OF_MEMORY"}),
     pod({"Reason:", "OOMKilled"}),
     pod({"\"reason\":", "\"OOMKilled\""}),
+    pod({"reason:OOMKilled"}),
+    pod({" OOMKilled  ", "/"}),
     pod({"OOMKilled\": true"}),
     pod({"OOMKilled\":true"}),
     {.framework = Framework::kubernetes,

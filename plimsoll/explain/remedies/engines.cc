@@ -137,6 +137,13 @@ constexpr RemedyRow kRows[] = {
      .action = "smaller maximum shapes in the optimization profile: the context is sized for them",
      .setting = "profile.set_shape(name, min, opt, max)",
      .cost = "smaller inputs"},
+    {.id = "tensorrt.kv_cache",
+     .frameworks = kTensorrt,
+     .causes = mask(Cause::device_full),
+     .when = [](const Situation& s) { return s.subject == "TensorRT-LLM"; },
+     .action = "a smaller KV cache, and a smaller max_batch_size when the engine is built",
+     .setting = "kv_cache_free_gpu_memory_fraction=0.7",
+     .cost = "lower throughput"},
     // ONNX Runtime.
     {.id = "onnxruntime.arena",
      .frameworks = kOnnxruntime,
