@@ -7,7 +7,7 @@
 
 #include "plimsoll/explain/context.h"
 #include "plimsoll/explain/line_form.h"
-#include "plimsoll/explain/needles.h"
+#include "plimsoll/explain/log_needles.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -18,102 +18,6 @@ constexpr size_t kBefore = 16 << 10;  // kept in front of a line, for the traceb
 constexpr size_t kLongestLine = 32 << 10;
 constexpr size_t kMostFailures = 1000;
 constexpr int kFollow = 64;  // lines looked at after one that meant something
-
-// Every report has a line with one of these; the other lines of it follow closely. None is shorter than nine bytes, so
-// that the search may skip.
-const Needles& needles() {
-  static const Needles kNeedles({
-      "ut of memory",
-      "RESOURCE_EXHAUSTED",
-      "esource exhausted",
-      "OOM when allocating",
-      "STATUS_ALLOC_FAILED",
-      "STATUS_NOT_INITIALIZED",
-      "allocate memory",
-      "calculation overflowed",
-      "killed by signal",
-      "insufficient shared",
-      "ailed to alloc",
-      "Attempting to ",
-
-      "smaller than requested",
-      "bad_alloc",
-      "cudaMalloc failed",
-      "oom-killer",
-      "oom-kill:",
-      "memory: usage ",
-      "Kill process",
-      "Killed process",
-      "memory summary, device",
-      "OOM Debugging",
-      "MemoryError",
-      "OUT_OF_MEMORY",
-      "No space left on device",
-      "would exceed allowed",
-      "ot enough memory",
-      "oom-kill event",
-      "oom_kill event",
-      "OOMKilled",
-      "expandable_segments:True",
-      "error=2 : out",
-      "posix_memalign",
-      "ERROR_OUT_OF_",
-      "unable to mmap",
-      "shared memory(shm)",
-      "NVML_SUCCESS",
-      "nable to find a",
-      "Invalid buffer size",
-      "(exitcode: -9)",
-      "return code = -9",
-      "SIGKILL: 9",
-      "signal SIGKILL",
-      " Killed    ",
-      "exceeded memory limit",
-      "memory limit at some",
-      "t Of Memory",
-      "System OOM encountered",
-      "low on resource",
-      "due to memory ",
-      "by the OOM killer",
-      "result 'oom-kill'",
-      "sending SIG",
-      "low on memory",
-      "memory on node",
-      "memory budget",
-      "KilledWorker",
-      "OutOfMemory",
-      "ObjectStoreFull",
-      "memory limits",
-      "KV cache is needed",
-      "stored in KV cache",
-      "memory utilization (",
-      "cache blocks",
-      "mem-fraction-static",
-      "more system memory",
-      "too large for system",
-      "insufficient memory",
-      "Insufficient Memory",
-      "Device memory alloc",
-      "OutOfDeviceMemory",
-      "metal::malloc]",
-      "could not be allocated",
-      "GPU video memory",
-      "paging file is",
-      "alloc of size ",
-      "pinned host memory",
-      "Dst tensor is not",
-      "bytes unified memory",
-      "aximum pool size",
-      "Skipping tactic",
-      " MB memory",
-      "Allocation on device",
-      "cudaMallocAsync(",
-      "nable to allocate",
-      "can't allocate",
-
-  });
-  return kNeedles;
-}
 
 const MessageForm* const kForms[] = {&kTableForm, &kTorchForm, &kOtherForm, &kTensorflowForm, &kXlaForm, &kKernelForm};
 
@@ -391,9 +295,9 @@ class Scanner {
   }
 
   void next_needle() {
-    const size_t at = needles().find(text(), cursor_);
+    const size_t at = log_needles().find(text(), cursor_);
     if (at == std::string_view::npos) {
-      cursor_ = finished_ ? end_ : end_ - std::min(end_ - cursor_, needles().longest() - 1);
+      cursor_ = finished_ ? end_ : end_ - std::min(end_ - cursor_, log_needles().longest() - 1);
       if (!finished_) refill();
       return;
     }
