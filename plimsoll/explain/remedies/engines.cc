@@ -14,6 +14,11 @@ constexpr Mask kOnnxruntime = mask(Framework::onnxruntime);
 constexpr Mask kFullOrFragmented = mask(Cause::device_full, Cause::fragmentation, Cause::unknown, Cause::workspace,
                                         Cause::outside_framework, Cause::request_too_large);
 
+// The message says how many tokens fit.
+bool names_tokens(const Situation& s) {
+  return !s.subject.empty() && s.subject.find_first_not_of("0123456789") == std::string::npos;
+}
+
 constexpr RemedyRow kRows[] = {
     {.id = "vllm.more_of_the_card",
      .frameworks = kVllm,
@@ -21,9 +26,17 @@ constexpr RemedyRow kRows[] = {
      .action = "let vLLM use more of the card",
      .setting = "gpu_memory_utilization=0.95",
      .cost = "less room for other processes"},
+    {.id = "vllm.context_that_fits",
+     .frameworks = kVllm,
+     .causes = mask(Cause::cap_below_card),
+     .when = names_tokens,
+     .action = "a context as long as the KV cache holds",
+     .setting = "max_model_len={subject}",
+     .cost = "shorter prompts and answers"},
     {.id = "vllm.shorter_context",
      .frameworks = kVllm,
      .causes = mask(Cause::cap_below_card) | kFullOrFragmented,
+     .when = [](const Situation& s) { return !names_tokens(s); },
      .action = "a shorter context: the KV cache of one request shrinks with it",
      .setting = "max_model_len=8192",
      .cost = "shorter prompts and answers"},
