@@ -13,8 +13,8 @@ std::string_view name(Framework framework) {
 }
 
 std::string_view name(Backend backend) {
-  constexpr std::array<std::string_view, kBackends> kNames = {"unknown", "cpu", "cuda", "rocm",
-                                                              "mps",     "xpu", "tpu",  "vulkan"};
+  constexpr std::array<std::string_view, kBackends> kNames = {"unknown", "cpu", "cuda",   "rocm", "mps",
+                                                              "xpu",     "tpu", "vulkan", "npu"};
   return kNames[static_cast<size_t>(backend)];
 }
 

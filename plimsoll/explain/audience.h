@@ -39,8 +39,8 @@ enum class Framework : uint8_t {
 inline constexpr size_t kFrameworks = 26;
 std::string_view name(Framework framework);  // "torch"
 
-enum class Backend : uint8_t { unknown, cpu, cuda, rocm, mps, xpu, tpu, vulkan };
-inline constexpr size_t kBackends = 8;
+enum class Backend : uint8_t { unknown, cpu, cuda, rocm, mps, xpu, tpu, vulkan, npu };
+inline constexpr size_t kBackends = 9;
 std::string_view name(Backend backend);  // "cuda"
 
 enum class Task : uint8_t { unknown, training, inference };

@@ -89,7 +89,8 @@ extern const MessageForm kTorchForm;
 extern const MessageForm kTensorflowForm;
 extern const MessageForm kXlaForm;
 extern const MessageForm kKernelForm;
-extern const MessageForm kOtherForm;  // Plimsoll itself, Python alone
-extern const MessageForm kTableForm;  // all that the tables of plimsoll/explain/line_form.h know
+extern const MessageForm kOtherForm;    // Plimsoll itself, Python alone
+extern const MessageForm kGenericForm;  // the last of them, for after all others
+extern const MessageForm kTableForm;    // all that the tables of plimsoll/explain/line_form.h know
 
 }  // namespace plimsoll::explain

@@ -1,6 +1,7 @@
 #include "plimsoll/explain/line_form.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "plimsoll/explain/text_scan.h"
 
@@ -59,13 +60,19 @@ Failure make(const LineForm& form, std::string_view line) {
   return failure;
 }
 
-std::optional<Failure> start(std::string_view line) {
-  for (const auto table : {engine_forms(), array_forms(), cluster_forms(), scheduler_forms(), torch_forms()}) {
+std::optional<Failure> find(std::initializer_list<std::span<const LineForm>> tables, std::string_view line) {
+  for (const auto table : tables) {
     const auto form = std::find_if(table.begin(), table.end(), [&](const LineForm& row) { return matches(row, line); });
     if (form != table.end()) return make(*form, line);
   }
   return std::nullopt;
 }
+
+std::optional<Failure> start(std::string_view line) {
+  return find({engine_forms(), array_forms(), cluster_forms(), scheduler_forms(), torch_forms()}, line);
+}
+
+std::optional<Failure> start_generic(std::string_view line) { return find({generic_forms()}, line); }
 
 bool add(std::string_view line, Failure& failure) {
   return failure.form != nullptr && read_figures(*failure.form, line, failure);
@@ -74,5 +81,6 @@ bool add(std::string_view line, Failure& failure) {
 }  // namespace
 
 const MessageForm kTableForm = {start, add};
+const MessageForm kGenericForm = {start_generic, add};
 
 }  // namespace plimsoll::explain

@@ -43,6 +43,7 @@ std::span<const LineForm> engine_forms();     // vLLM, SGLang, TGI, llama.cpp, o
 std::span<const LineForm> array_forms();      // XGBoost, CuPy, Numba, RMM, NumPy, Arrow, Paddle, MXNet, Windows
 std::span<const LineForm> cluster_forms();    // Ray, Dask, Spark
 std::span<const LineForm> scheduler_forms();  // Slurm, Kubernetes, systemd
+std::span<const LineForm> generic_forms();    // rarer frameworks, and the driver's words: after all other readers
 std::span<const LineForm> torch_forms();      // PyTorch's single lines: libraries, host, launchers, MPS, XPU
 
 }  // namespace plimsoll::explain

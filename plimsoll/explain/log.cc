@@ -19,7 +19,8 @@ constexpr size_t kLongestLine = 32 << 10;
 constexpr size_t kMostFailures = 1000;
 constexpr int kFollow = 64;  // lines looked at after one that meant something
 
-const MessageForm* const kForms[] = {&kTableForm, &kTorchForm, &kOtherForm, &kTensorflowForm, &kXlaForm, &kKernelForm};
+const MessageForm* const kForms[] = {&kTableForm, &kTorchForm,  &kOtherForm,  &kTensorflowForm,
+                                     &kXlaForm,   &kKernelForm, &kGenericForm};
 
 // Whether two figures are the same as far as messages round them: to hundredths of their unit.
 bool same_size(OptionalBytes a, OptionalBytes b) {

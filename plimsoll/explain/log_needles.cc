@@ -90,6 +90,10 @@ const Needles& log_needles() {
       "cudaMallocAsync(",
       "nable to allocate",
       "can't allocate",
+      "cudaErrorMemoryAllocation",
+      "all available RAM",
+      "memory than is available",
+      "Out of GPU memory",
 
   });
   return kNeedles;

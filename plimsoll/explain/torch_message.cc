@@ -169,6 +169,7 @@ std::optional<Failure> start_device(std::string_view line) {
   const Backend backend = contains(line, "CUDA out of memory")  ? Backend::cuda
                           : contains(line, "HIP out of memory") ? Backend::rocm
                           : contains(line, "XPU out of memory") ? Backend::xpu
+                          : contains(line, "NPU out of memory") ? Backend::npu
                                                                 : Backend::unknown;
   if (!rest || backend == Backend::unknown || !contains(*rest, "Tried")) return std::nullopt;
   return read_clauses(*rest, backend);

@@ -15,6 +15,7 @@ std::string text_of(OptionalBytes bytes) { return bytes ? format_bytes(*bytes) :
 std::string_view torch_device(Backend backend) {
   if (backend == Backend::mps) return "mps";
   if (backend == Backend::cpu) return "cpu";
+  if (backend == Backend::npu) return "npu";
   return backend == Backend::xpu ? "xpu" : "cuda";  // ROCm's PyTorch says cuda
 }
 
