@@ -94,6 +94,11 @@ const Needles& log_needles() {
       "all available RAM",
       "memory than is available",
       "Out of GPU memory",
+      "TERM_MEMLIMIT",
+      "job killed: ",
+      "over memory limit",
+      "due to memory usage",
+      "Memory limit of ",
 
   });
   return kNeedles;

@@ -11,7 +11,21 @@ constexpr LineForm cuda(std::array<std::string_view, 3> all) {
       .backend = Backend::cuda, .all = all, .says = Cause::device_full, .sure = Confidence::low, .headline = kDriver};
 }
 
+constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
+  return {.backend = Backend::cpu,
+          .arena = Arena::cgroup,
+          .all = all,
+          .says = Cause::cgroup_limit,
+          .sure = Confidence::high,
+          .headline = "The memory limit of the job or container was reached, and it was killed"};
+}
+
 constexpr LineForm kForms[] = {
+    batch_system({"TERM_MEMLIMIT"}),                              // LSF
+    batch_system({"job killed: ", "mem", "exceeded limit"}),      // PBS
+    batch_system({"gone over memory limit"}),                     // HTCondor
+    batch_system({"Container killed due to memory usage"}),       // ECS
+    batch_system({"Memory limit of ", "exceeded with", "used"}),  // Cloud Run
     {.backend = Backend::cpu,
      .arena = Arena::host,
      .all = {"session crashed after using all available RAM"},
