@@ -87,12 +87,16 @@ Diagnosis compare_device(const Snapshot& before, const DeviceState& then, const 
     diagnosis.place = largest.place;
     diagnosis.headline = fmt::format("{} grew to {} between the two, most at {} ({} in {} blocks)", format_bytes(first),
                                      format_bytes(second), largest.place, format_bytes(largest.bytes), largest.blocks);
-    diagnosis.remedies = {remedy::stop_leak(largest.place, largest.bytes, largest.bytes)};
-    diagnosis.remedies[0].action = "do not keep what is made at " + largest.place;
   } else {
     diagnosis.headline =
         fmt::format("{} then, {} now: nothing of weight grew", format_bytes(first), format_bytes(second));
   }
+  Situation situation;
+  situation.cause = diagnosis.cause;
+  situation.framework = diagnosis.framework;
+  situation.place = diagnosis.place;
+  if (grew) situation.leaked_bytes = diagnosis.culprits.front().bytes;
+  add_remedies(situation, diagnosis);
   if (diagnosis.culprits.size() > kMostCulprits) diagnosis.culprits.resize(kMostCulprits);
   return diagnosis;
 }

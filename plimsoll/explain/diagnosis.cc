@@ -1,5 +1,6 @@
 #include "plimsoll/explain/diagnosis.h"
 
+#include <array>
 #include <utility>
 
 namespace plimsoll::explain {
@@ -28,6 +29,7 @@ constexpr std::array<CauseText, kCauses> kTexts = {{
     {"odd_step", "One step needed far more than the others: an odd shape or batch."},
     {"workspace", "A library's workspace or handle did not fit beside the tensors."},
     {"device_full", "What is alive plus the request exceeds the limit; the input does not say what is alive."},
+    {"unknown", "Memory was refused, and the input does not say which or why."},
 }};
 
 }  // namespace
@@ -40,12 +42,10 @@ std::string_view name(Confidence confidence) {
   return kNames[static_cast<size_t>(confidence)];
 }
 
-void settle(Diagnosis& diagnosis, Cause cause, Confidence confidence, std::string headline,
-            std::vector<Remedy> remedies) {
+void settle(Diagnosis& diagnosis, Cause cause, Confidence confidence, std::string headline) {
   diagnosis.cause = cause;
   diagnosis.confidence = confidence;
   diagnosis.headline = std::move(headline);
-  diagnosis.remedies = std::move(remedies);
 }
 
 }  // namespace plimsoll::explain

@@ -2,7 +2,6 @@
 // Plain data, the same for every framework; plimsoll/report shows it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,36 +9,10 @@
 #include <vector>
 
 #include "plimsoll/base/category.h"
+#include "plimsoll/explain/cause.h"
 #include "plimsoll/explain/failure.h"
 
 namespace plimsoll::explain {
-
-enum class Cause : uint8_t {
-  healthy,
-  request_too_large,
-  leak,
-  activations,
-  parameters_and_optimizer,
-  fragmentation,
-  other_process,
-  outside_framework,
-  cap_below_card,
-  garbage_size,
-  host_memory,
-  pinned_host_memory,
-  shared_memory,
-  cgroup_limit,
-  odd_step,
-  workspace,
-  device_full,
-};
-inline constexpr size_t kCauses = 17;
-
-std::string_view name(Cause cause);         // as in --json: "pinned_host_memory"
-std::string_view description(Cause cause);  // one sentence for the manual
-
-enum class Confidence : uint8_t { low, medium, high };
-std::string_view name(Confidence confidence);
 
 // A total and the parts that it is the sum of, exactly.
 struct Account {
@@ -60,6 +33,7 @@ struct Remedy {
   std::string setting;  // the exact line, flag or variable
   OptionalBytes saves_bytes;
   std::string cost;  // "none", "about 30 % more compute"
+  std::string id;    // of its row in the table: "torch.expandable_segments"
 };
 
 // The same history under other circumstances.
@@ -73,6 +47,7 @@ struct Counterfactual {
 struct Culprit {
   std::string place;      // "train.py:35 in step"
   std::string innermost;  // "linear.py:134 in forward": where the framework allocated
+  std::string module;     // the model's own lines on the way there: "modeling_gpt2.py:608 > 305 > activations.py:66"
   std::vector<std::string> stack;
   Category category = Category::other;
   int64_t bytes = 0;
@@ -84,10 +59,13 @@ struct Diagnosis {
   Confidence confidence = Confidence::low;
   std::string headline;  // one sentence with the deciding figures
   Framework framework = Framework::unknown;
+  Backend backend = Backend::unknown;
+  Task task = Task::unknown;
   std::string device;
   std::string rank;
-  std::string place;  // of the user's program
-  int64_t line = 0;   // in the log; 0 when not from one
+  std::vector<std::string> ranks;  // all that it was seen on, when they are several
+  std::string place;               // of the user's program
+  int64_t line = 0;                // in the log; 0 when not from one
   int64_t occurrences = 1;
   std::string message;
   OptionalBytes requested_bytes;
@@ -97,6 +75,7 @@ struct Diagnosis {
   std::vector<Fact> facts;
   std::vector<Culprit> culprits;  // largest first
   std::vector<Remedy> remedies;   // best first
+  std::string no_remedy;          // why there is none
   std::vector<Counterfactual> counterfactuals;
 };
 
@@ -106,10 +85,10 @@ struct Explanation {
   std::string kind;  // "torch_snapshot", "log", "trace"
   std::vector<Diagnosis> diagnoses;
   std::vector<std::string> notes;  // "found nothing; looked for ..."
+  bool wants_snapshot = false;     // a log that a snapshot would explain better, of a program that can record one
 };
 
 // Writes the answer into a diagnosis.
-void settle(Diagnosis& diagnosis, Cause cause, Confidence confidence, std::string headline,
-            std::vector<Remedy> remedies);
+void settle(Diagnosis& diagnosis, Cause cause, Confidence confidence, std::string headline);
 
 }  // namespace plimsoll::explain

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/text_scan.h"
@@ -121,6 +122,7 @@ Culprit make_culprit(const StackTable& stacks, const Lifetime& lifetime) {
   }
   culprit.place = user_frame(stacks, lifetime.stack);
   culprit.innermost = culprit.stack.front();
+  culprit.module = module_path(stacks, lifetime.stack);
   return culprit;
 }
 
@@ -234,37 +236,35 @@ std::optional<RepeatedBlocks> find_repeated_blocks(const StackTable& stacks, con
 }
 
 std::vector<Culprit> culprits(const StackTable& stacks, const Timeline& timeline, int64_t event, size_t most) {
-  struct Sum {
-    const Lifetime* example = nullptr;
-    int64_t bytes = 0;
-    int64_t blocks = 0;
-  };
-  std::map<std::pair<uint32_t, int>, Sum> sums;  // by stack; without one, by whether it is older than the recording
+  std::map<std::pair<uint32_t, int>, Culprit> by_stack;  // without a stack, by whether it is older than the recording
   for (const Lifetime& lifetime : timeline.lifetimes) {
     if (!lifetime.alive_at(event)) continue;
     const int kind = static_cast<int>(lifetime.category) + (lifetime.stack == 0 && lifetime.begin < 0 ? 100 : 0);
-    Sum& sum = sums[{lifetime.stack, kind}];
-    sum.example = &lifetime;
-    sum.bytes += lifetime.bytes;
-    ++sum.blocks;
+    const auto [entry, is_new] = by_stack.try_emplace({lifetime.stack, kind});
+    if (is_new) entry->second = make_culprit(stacks, lifetime);
+    entry->second.bytes += lifetime.bytes;
+    ++entry->second.blocks;
   }
-  std::vector<Sum> sorted;
-  for (const auto& [key, sum] : sums) sorted.push_back(sum);
-  std::sort(sorted.begin(), sorted.end(), [](const Sum& a, const Sum& b) { return a.bytes > b.bytes; });
-
+  // Stacks that read the same for the user (a wrapper's other line, a C++ frame) are one row.
+  std::map<std::tuple<std::string, std::string, std::string, Category>, Culprit> rows;
+  for (auto& [key, culprit] : by_stack) {
+    const auto [row, is_new] =
+        rows.try_emplace({culprit.place, culprit.module, culprit.innermost, culprit.category}, culprit);
+    if (is_new) continue;
+    row->second.bytes += culprit.bytes;
+    row->second.blocks += culprit.blocks;
+  }
   std::vector<Culprit> result;
+  for (auto& [key, culprit] : rows) result.push_back(std::move(culprit));
+  std::sort(result.begin(), result.end(), [](const Culprit& a, const Culprit& b) { return a.bytes > b.bytes; });
+
   Culprit rest;
-  for (const Sum& sum : sorted) {
-    if (result.size() < most) {
-      result.push_back(make_culprit(stacks, *sum.example));
-      result.back().bytes = sum.bytes;
-      result.back().blocks = sum.blocks;
-    } else {
-      rest.bytes += sum.bytes;
-      rest.blocks += sum.blocks;
-    }
+  for (size_t i = most; i < result.size(); ++i) {
+    rest.bytes += result[i].bytes;
+    rest.blocks += result[i].blocks;
   }
   rest.place = "(all other places)";
+  result.resize(std::min(result.size(), most));
   if (rest.blocks > 0) result.push_back(rest);
   return result;
 }

@@ -73,8 +73,8 @@ struct RepeatedBlocks {
 // Nothing when no part repeats at least three times, or when checkpointing is on already.
 std::optional<RepeatedBlocks> find_repeated_blocks(const StackTable& stacks, const Timeline& timeline, int64_t event);
 
-// What was alive just before `event`, by the user's frame and the innermost one; at most `most`, then one for the
-// rest, so that the bytes add up to the live total.
+// What was alive just before `event`, by the user's line, the model's lines and the innermost one: rows that read the
+// same are one. At most `most`, then one for the rest, so that the bytes add up to the live total.
 std::vector<Culprit> culprits(const StackTable& stacks, const Timeline& timeline, int64_t event, size_t most);
 
 }  // namespace plimsoll::explain

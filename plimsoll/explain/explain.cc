@@ -8,6 +8,7 @@
 #include "plimsoll/explain/causes.h"
 #include "plimsoll/explain/compare.h"
 #include "plimsoll/explain/counterfactual.h"
+#include "plimsoll/explain/fold.h"
 #include "plimsoll/trace/binary.h"
 #include "plimsoll/trace/file.h"
 
@@ -46,11 +47,18 @@ const MemorySummary* summary_for(const Failure& failure, const LogFindings& log)
   return nullptr;
 }
 
+// A message tells how much, a snapshot what: PyTorch on a card, from the version on that can record.
+bool wants_snapshot(const Diagnosis& diagnosis) {
+  return std::any_of(diagnosis.remedies.begin(), diagnosis.remedies.end(),
+                     [](const Remedy& remedy) { return remedy.id == "torch.record_snapshot"; });
+}
+
 void explain_log(const LogFindings& log, Explanation& explanation) {
   explanation.kind = "log";
-  for (const Failure& failure : log.failures) {
-    explanation.diagnoses.push_back(diagnose(failure, summary_for(failure, log)));
-  }
+  std::vector<Diagnosis> diagnoses;
+  for (const Failure& failure : log.failures) diagnoses.push_back(diagnose(failure, summary_for(failure, log)));
+  explanation.diagnoses = fold(std::move(diagnoses));
+  explanation.wants_snapshot = std::any_of(explanation.diagnoses.begin(), explanation.diagnoses.end(), wants_snapshot);
   if (log.failures.empty()) {
     for (const MemorySummary& summary : log.summaries) explanation.diagnoses.push_back(diagnose(summary));
   }

@@ -8,22 +8,10 @@
 #include <string_view>
 #include <vector>
 
-namespace plimsoll::explain {
+#include "plimsoll/explain/audience.h"
+#include "plimsoll/explain/cause.h"
 
-enum class Framework : uint8_t {
-  unknown,
-  torch,
-  tensorflow,
-  jax,
-  onnxruntime,
-  mlx,
-  ggml,
-  rmm,
-  numpy,
-  kernel,
-  plimsoll
-};
-std::string_view name(Framework framework);  // "torch"
+namespace plimsoll::explain {
 
 // Which memory the message speaks of.
 enum class Arena : uint8_t {
@@ -45,15 +33,26 @@ struct Holder {
 
 using OptionalBytes = std::optional<int64_t>;
 
+struct LineForm;
+
 struct Failure {
   Framework framework = Framework::unknown;
+  Framework engine = Framework::unknown;  // the server that runs it: vLLM, SGLang, TGI
+  Backend backend = Backend::unknown;
+  Task task = Task::unknown;
+  Version version;  // the least that the wording or the log shows
   Arena arena = Arena::device;
-  std::string message;  // as found, without colours, cut to a few hundred characters
-  int64_t line = 0;     // where it was first found
-  std::string rank;     // as the launcher's prefix says: "rank3"; empty when there is none
-  std::string device;   // "0", "hbm"; empty when not said
-  std::string place;    // the user's own frame of the traceback above: "train.py:35 in step"
-  std::string subject;  // the op, executable, process or tensor that asked
+  std::optional<Cause> says;             // the wording itself decides; the figures only illustrate
+  Confidence sure = Confidence::medium;  // of that
+  std::string_view headline;             // of that, with {requested} and so on
+  const LineForm* form = nullptr;        // that opened it, if a table did
+  std::string text;                      // of a message that may go on in the next lines
+  std::string message;                   // as found, without colours, cut to a few hundred characters
+  int64_t line = 0;                      // where it was first found
+  std::string rank;                      // as the launcher's prefix says: "rank3"; empty when there is none
+  std::string device;                    // "0", "hbm"; empty when not said
+  std::string place;                     // the user's own frame of the traceback above: "train.py:35 in step"
+  std::string subject;                   // the op, executable, process or tensor that asked
   int64_t occurrences = 1;
   bool garbage_size = false;         // the message itself says that the size is impossible
   bool raised = true;                // false: an allocator logged it, and no exception was seen
@@ -70,6 +69,7 @@ struct Failure {
   OptionalBytes process_bytes;       // of this process on the device, all in all
   OptionalBytes other_bytes;         // held by others, where the message gives one sum
   OptionalBytes largest_free_bytes;  // the largest hole in the allocator
+  OptionalBytes padding_bytes;       // of a TPU program: what rounding shapes up to tiles adds
   std::optional<int> used_percent;   // of a pool, where the message draws a picture of it
   std::optional<int> widest_gap_percent;
   std::vector<Holder> processes;  // others on the device or in the kernel's table
@@ -89,6 +89,8 @@ extern const MessageForm kTorchForm;
 extern const MessageForm kTensorflowForm;
 extern const MessageForm kXlaForm;
 extern const MessageForm kKernelForm;
-extern const MessageForm kOtherForm;  // ONNX Runtime, MLX, ggml, RMM, NumPy
+extern const MessageForm kOtherForm;    // Plimsoll itself, Python alone
+extern const MessageForm kGenericForm;  // the last of them, for after all others
+extern const MessageForm kTableForm;    // all that the tables of plimsoll/explain/line_form.h know
 
 }  // namespace plimsoll::explain

@@ -19,26 +19,16 @@ OptionalBytes kilobytes_after(std::string_view line, std::string_view marker) {
   return count && *count >= 0 && *count < kMostPages ? OptionalBytes(*count * kKiB) : std::nullopt;
 }
 
-// Those who watch a cgroup from outside: Slurm, Kubernetes, Docker. They give no figures.
-bool names_a_cgroup_kill(std::string_view line) {
-  if (contains(line, "oom-kill event") && contains(line, "Detected ")) return true;
-  const auto rest = after(line, "OOMKilled");
-  return rest && (contains(line, "Reason:") || contains(line, "\"reason\"") || rest->starts_with("\": true"));
-}
-
 std::optional<Failure> start(std::string_view line) {
   Failure failure;
   failure.framework = Framework::kernel;
+  failure.backend = Backend::cpu;
   failure.arena = Arena::host;
   const size_t invoked = line.find(" invoked oom-killer:");
   const bool kill = contains(line, "ut of memory: Kill");
   if (invoked != std::string_view::npos) {
     const std::string_view before = line.substr(0, invoked);
     failure.subject = before.substr(before.find_last_of(" ]:") + 1);
-    return failure;
-  }
-  if (names_a_cgroup_kill(line)) {
-    failure.arena = Arena::cgroup;
     return failure;
   }
   if (!kill && !contains(line, "oom-kill:constraint=")) return std::nullopt;

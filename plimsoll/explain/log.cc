@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 
-#include "plimsoll/explain/needles.h"
+#include "plimsoll/explain/context.h"
+#include "plimsoll/explain/line_form.h"
+#include "plimsoll/explain/log_needles.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -17,43 +19,8 @@ constexpr size_t kLongestLine = 32 << 10;
 constexpr size_t kMostFailures = 1000;
 constexpr int kFollow = 64;  // lines looked at after one that meant something
 
-// Every report has a line with one of these; the other lines of it follow closely.
-const Needles& needles() {
-  static const Needles kNeedles({"ut of memory",
-                                 "RESOURCE_EXHAUSTED",
-                                 "OOM when allocating",
-                                 "STATUS_ALLOC_FAILED",
-                                 "allocate memory",
-                                 "calculation overflowed",
-                                 "killed by signal",
-                                 "insufficient shared memory",
-                                 "failed to allocate",
-                                 "Attempting to allocate",
-                                 "Unable to allocate",
-                                 "memory for requested",
-                                 "smaller than requested",
-                                 "bad_alloc",
-                                 "cudaMalloc failed",
-                                 "oom-killer",
-                                 "oom-kill:",
-                                 "memory: usage ",
-                                 "Kill process",
-                                 "Killed process",
-                                 "memory summary, device",
-                                 "OOM Debugging",
-                                 "MemoryError",
-                                 "OUT_OF_MEMORY",
-                                 "No space left on device",
-                                 "would exceed allowed memory",
-                                 "not enough memory",
-                                 "Failed to allocate request",
-                                 "oom-kill event",
-                                 "OOMKilled",
-                                 "expandable_segments:True"});
-  return kNeedles;
-}
-
-const MessageForm* const kForms[] = {&kTorchForm, &kOtherForm, &kTensorflowForm, &kXlaForm, &kKernelForm};
+const MessageForm* const kForms[] = {&kTableForm, &kTorchForm,  &kOtherForm,  &kTensorflowForm,
+                                     &kXlaForm,   &kKernelForm, &kGenericForm};
 
 // Whether two figures are the same as far as messages round them: to hundredths of their unit.
 bool same_size(OptionalBytes a, OptionalBytes b) {
@@ -79,6 +46,8 @@ class Collector {
       return true;
     }
     note_settings(rest);
+    if (const auto bytes = announced_device_bytes(rest)) device_bytes_ = bytes;
+    if (contains(rest, "Skipping tactic")) return drop_warning(open);
     if (const auto summary = start_memory_summary(rest)) {
       open.summary = findings_.summaries.size();
       findings_.summaries.push_back(*summary);
@@ -132,9 +101,11 @@ class Collector {
     failure.line = findings_.lines;
     failure.rank = rank;
     failure.expandable_is_on = expandable_is_on_;
-    look_back(before, failure);
+    add_context(before, failure);
     if (open.failure != kNone && merge(failure, findings_.failures[open.failure])) return;
     if (repeats(failure, open, form)) return;
+    const bool bfc = failure.framework == Framework::tensorflow && failure.arena == Arena::device;
+    if (bfc && !failure.total_bytes) failure.total_bytes = device_bytes_;
     if (findings_.failures.size() == kMostFailures) {
       ++findings_.more_failures;
       return;
@@ -146,26 +117,82 @@ class Collector {
     findings_.failures.push_back(std::move(failure));
   }
 
-  static void look_back(std::string_view before, Failure& failure) {
-    failure.place = user_frame_of_traceback(before);
-    std::string_view near = before.substr(before.size() - std::min<size_t>(before.size(), 4096));
-    if (const size_t end = near.rfind("out of memory"); end != std::string_view::npos) near.remove_prefix(end);
-    failure.pinned_nearby = contains(near, "pin_memory") || contains(near, "pinned") || contains(near, "HostAlloc") ||
-                            contains(failure.message, "pin_memory");
-    if (failure.arena == Arena::device_direct && failure.pinned_nearby) failure.arena = Arena::pinned_host;
+  // TensorRT logs an error for each tactic that has no room, and then takes another.
+  bool drop_warning(Open& open) {
+    while (!findings_.failures.empty()) {
+      const Failure& last = findings_.failures.back();
+      if (last.framework != Framework::tensorrt || last.raised) break;
+      findings_.failures.pop_back();
+      ++findings_.not_failures;
+    }
+    for (auto& [rank, other] : open_) {
+      if (other.failure >= findings_.failures.size()) other.failure = kNone;
+    }
+    open.failure = kNone;
+    return true;
   }
 
-  // An allocator logs, then the framework raises; a kernel report has several lines that could each open one.
+  // The same told again: more lines of one report, a second try with less, the exception after the allocator's log.
   static bool merge(const Failure& later, Failure& known) {
+    return merge_kernel(later, known) || merge_retry(later, known) || merge_family(later, known) ||
+           merge_allocator(later, known) || is_ancient_echo(later, known);
+  }
+
+  static bool merge_kernel(const Failure& later, Failure& known) {
     const bool kernel = later.framework == Framework::kernel && known.framework == Framework::kernel;
-    if (kernel && later.line - known.line < 2000 && !contains(later.message, "invoked oom-killer") &&
-        !contains(known.message, "Killed process") && kKernelForm.add(later.message, known)) {
-      if (contains(later.message, "Kill")) known.message = later.message;
-      return true;
+    if (!kernel || later.line - known.line >= 2000 || contains(later.message, "invoked oom-killer") ||
+        contains(known.message, "Killed process") || !kKernelForm.add(later.message, known)) {
+      return false;
     }
+    if (contains(later.message, "Kill")) known.message = later.message;
+    return true;
+  }
+
+  // Before 1.0 PyTorch's C library logged, and then Python raised.
+  static bool is_ancient_echo(const Failure& later, const Failure& known) {
+    const auto ancient = [](const Failure& failure) {
+      return failure.framework == Framework::torch && failure.version == Version{0, 3};
+    };
+    return ancient(later) && ancient(known) && later.line - known.line < 200;
+  }
+
+  // TensorFlow tries to reserve the card, or to pin memory, again and again with less.
+  static bool merge_retry(const Failure& later, Failure& known) {
+    const bool retry = later.subject == known.subject && later.framework == known.framework &&
+                       (later.subject == "preallocation" || later.subject == "pinned");
+    if (retry) ++known.occurrences;
+    return retry;
+  }
+
+  // Some say one failure in several lines, each of which could open a report: the one with figures stays.
+  static bool merge_family(const Failure& later, Failure& known) {
+    const bool table = later.form != nullptr && known.form != nullptr && later.framework == known.framework;
+    const bool near = later.line - known.line < 20;
+    const bool same =
+        !later.requested_bytes || !known.requested_bytes || *later.requested_bytes == *known.requested_bytes;
+    const bool same_memory = later.arena == known.arena || !later.requested_bytes;
+    if (!table || !near || !same || !same_memory) return false;
+    if (!known.requested_bytes && later.requested_bytes) known.requested_bytes = later.requested_bytes;
+    if (!known.says && later.says) {
+      known.says = later.says;
+      known.sure = later.sure;
+      known.headline = later.headline;
+    }
+    if (known.backend == Backend::unknown) known.backend = later.backend;
+    known.raised = known.raised || later.raised;
+    return true;
+  }
+
+  // An allocator logs, then the framework raises. What could not be reserved at the start is then no failure of its
+  // own.
+  static bool merge_allocator(const Failure& later, Failure& known) {
     const bool one_family = (later.framework == Framework::tensorflow || later.framework == Framework::jax) &&
                             (known.framework == Framework::tensorflow || known.framework == Framework::jax);
     if (one_family && contains(later.message, "BufferAssignment OOM Debugging")) return true;  // more of the same
+    if (one_family && known.subject == "preallocation" && later.arena == Arena::device) {
+      known = later;
+      return true;
+    }
     if (!one_family || !same_size(later.requested_bytes, known.requested_bytes)) return false;
     known.framework = later.framework;
     known.raised = known.raised || later.raised;
@@ -204,6 +231,7 @@ class Collector {
   LogFindings& findings_;
   std::map<std::string, Open> open_;
   bool expandable_is_on_ = false;
+  OptionalBytes device_bytes_;  // as a framework announced it when it started
 };
 
 // Logs that PowerShell wrote are UTF-16. All that matters in them is ASCII.
@@ -240,6 +268,7 @@ class Scanner {
         next_needle();
       }
     }
+    look_for_kill();
   }
 
  private:
@@ -267,15 +296,30 @@ class Scanner {
   }
 
   void next_needle() {
-    const size_t at = needles().find(text(), cursor_);
+    const size_t at = log_needles().find(text(), cursor_);
     if (at == std::string_view::npos) {
-      cursor_ = finished_ ? end_ : end_ - std::min(end_ - cursor_, needles().longest() - 1);
+      cursor_ = finished_ ? end_ : end_ - std::min(end_ - cursor_, log_needles().longest() - 1);
       if (!finished_) refill();
       return;
     }
     if (!is_cut(at)) return give(line_begin(at), line_end(at));
     cursor_ = line_begin(at);
     refill();
+  }
+
+  // A program that is killed says nothing; its shell says "Killed", in one of the last lines.
+  void look_for_kill() {
+    constexpr size_t kTail = 400;
+    const size_t from = end_ - std::min(end_, kTail);
+    const size_t at = text().substr(from).rfind("Killed");
+    if (at == std::string_view::npos) return;
+    const size_t begin = from + at;
+    const bool starts = begin == 0 || buffer_[begin - 1] == '\n';
+    const bool ends = trim(text().substr(begin, text().find('\n', begin) - begin)) == "Killed";
+    if (!starts || !ends || !findings_.failures.empty()) return;
+    count_lines(begin);
+    const size_t before = begin - std::min(begin, kBefore);
+    collector_.line(kKilledLine, text().substr(before, begin - before));
   }
 
   void give(size_t begin, size_t end) {
@@ -338,9 +382,11 @@ LogFindings read_log(ByteSource& source) {
 }
 
 std::string_view log_forms() {
-  return "out-of-memory reports of PyTorch (CUDA, HIP, XPU, MPS, host, loader workers), torch.cuda.memory_summary, "
-         "TensorFlow, JAX and XLA, ONNX Runtime, MLX, ggml, RMM, CuPy, NumPy, Plimsoll, the Linux kernel, Slurm and "
-         "Kubernetes";
+  return "out-of-memory reports of PyTorch (CUDA, ROCm, XPU, MPS, host, loader workers, launchers), "
+         "torch.cuda.memory_summary, TensorFlow, JAX and XLA, vLLM, SGLang, TGI, llama.cpp, ollama, MLX, TensorRT, "
+         "ONNX "
+         "Runtime, Paddle, MXNet, XGBoost, RMM, CuPy, Numba, NumPy, Ray, Dask, Spark, Plimsoll, the Linux kernel, "
+         "systemd, Slurm and Kubernetes";
 }
 
 }  // namespace plimsoll::explain

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/causes.h"
@@ -16,10 +17,13 @@ std::string text(OptionalBytes bytes) { return bytes ? format_bytes(*bytes) : "a
 // The message as numbers with names, and what follows from them.
 class Verdict {
  public:
-  Verdict(const Failure& failure, const MemorySummary* summary) : failure_(failure), summary_(summary) {}
+  Verdict(const Failure& failure, const MemorySummary* summary)
+      : failure_(with_own_process(failure)), summary_(summary) {}
 
   Diagnosis decide() {
     diagnosis_.framework = failure_.framework;
+    diagnosis_.backend = failure_.backend;
+    diagnosis_.task = failure_.task;
     diagnosis_.device = failure_.device;
     diagnosis_.rank = failure_.rank;
     diagnosis_.place = failure_.place;
@@ -30,74 +34,119 @@ class Verdict {
     diagnosis_.limit_bytes = limit_bytes(failure_);
     choose();
     add_evidence(failure_, summary_, diagnosis_);
+    add_remedies(situation(), diagnosis_);
     return std::move(diagnosis_);
   }
 
  private:
-  void is(Cause cause, Confidence confidence, std::string headline, std::vector<Remedy> remedies) {
-    settle(diagnosis_, cause, confidence, std::move(headline), std::move(remedies));
+  void is(Cause cause, Confidence confidence, std::string headline) {
+    settle(diagnosis_, cause, confidence, std::move(headline));
   }
 
   void choose() {
     if (failure_.garbage_size || (failure_.arena == Arena::device && wanted() >= kGarbage)) return garbage();
+    if (failure_.says) return is(*failure_.says, failure_.sure, told_headline());
     switch (failure_.arena) {
       case Arena::host:
         return failure_.framework == Framework::kernel ? killed() : host();
       case Arena::pinned_host:
         return pinned();
       case Arena::shared_memory:
-        return shared();
+        return is(Cause::shared_memory, Confidence::high,
+                  "The loader's workers filled /dev/shm, which is small in containers");
       case Arena::cgroup:
         return cgroup();
       case Arena::worker:
         return worker();
       case Arena::device_direct:
-        return failure_.subject == "preallocation" ? preallocation() : direct();
+        return failure_.subject == "preallocation" ? preallocation() : library();
       default:
         return device();
     }
   }
 
   int64_t wanted() const { return failure_.requested_bytes.value_or(0); }
-  int64_t holes() const { return failure_.unallocated_bytes.value_or(0); }
+  int64_t idle() const { return failure_.unallocated_bytes.value_or(0); }
   bool knows_limit() const { return limit_bytes(failure_).has_value(); }
   int64_t limit() const { return limit_bytes(failure_).value_or(INT64_MAX); }
 
+  std::string told_headline() const {
+    return fmt::format(fmt::runtime(failure_.headline), fmt::arg("requested", text(failure_.requested_bytes)),
+                       fmt::arg("free", text(failure_.free_bytes)), fmt::arg("total", text(failure_.total_bytes)),
+                       fmt::arg("allowed", text(failure_.allowed_bytes)),
+                       fmt::arg("allocated", text(failure_.allocated_bytes)),
+                       fmt::arg("process", text(failure_.process_bytes)), fmt::arg("subject", failure_.subject));
+  }
+
   void garbage() {
     const std::string what =
-        failure_.subject.empty() ? text(failure_.requested_bytes) : "a tensor of sizes " + failure_.subject;
+        failure_.subject.starts_with("[") ? "a tensor of sizes " + failure_.subject : text(failure_.requested_bytes);
+    const bool known = failure_.requested_bytes || failure_.subject.starts_with("[");
     is(Cause::garbage_size, Confidence::high,
        fmt::format("{} was asked for, which no memory has: the size itself is wrong",
-                   failure_.requested_bytes || !failure_.subject.empty() ? what : "More than 1 EB"),
-       {remedy::check_shape()});
+                   known ? what : "More than any machine has"));
   }
 
   void device() {
     if (knows_limit() && wanted() > limit()) return too_large();
-    if (is_fragmented()) return fragmented();
-    if (const auto held = others(failure_);
-        held && *held >= wanted() && *held * 10 >= failure_.total_bytes.value_or(0)) {
-      return other_process(*held, Confidence::high);
+    if (beats_one_block()) return one_block();
+    if (failure_.other_bytes && *failure_.other_bytes >= wanted() && *failure_.other_bytes * 4 >= limit()) {
+      return outside_framework(*failure_.other_bytes);
     }
-    if (is_capped()) return capped();
-    if (const auto held = outside(failure_); held && *held * 4 >= limit() && *held >= wanted())
-      return outside_framework(*held);
-    if (const auto held = unexplained(failure_); held && *held * 4 >= *failure_.total_bytes && *held >= wanted()) {
-      return other_process(*held, Confidence::medium);
-    }
-    full();
+    if (has_room_beyond()) return is_fragmented() ? fragmented() : capped();
+    weigh();
   }
 
-  // Free inside the allocator, enough for the request, and yet refused.
+  // The largest holder of what the request lacked decides, if it is large enough to have served it.
+  void weigh() {
+    const int64_t held_by_others = plausible(others(failure_), 10);
+    const int64_t held_outside = plausible(outside(failure_), 4);
+    const int64_t idle_in_reserve = is_fragmented() ? idle() : 0;
+    const int64_t most = std::max({held_by_others, held_outside, idle_in_reserve});
+    if (most == 0) return full_or_unexplained();
+    if (most == held_by_others) {
+      const bool told = !failure_.processes.empty() && failure_.process_bytes;
+      return other_process(most, told ? Confidence::high : Confidence::medium);
+    }
+    if (most == held_outside) return outside_framework(most);
+    fragmented();
+  }
+
+  // A share of the device, at least one part of `parts`, that would have served the request; otherwise 0.
+  int64_t plausible(OptionalBytes held, int64_t parts) const {
+    if (!held || *held < wanted()) return 0;
+    return *held >= failure_.total_bytes.value_or(limit()) / parts ? *held : 0;
+  }
+
+  void full_or_unexplained() {
+    const auto held = unexplained(failure_);
+    const bool large = held && *held * 4 >= *failure_.total_bytes && *held >= wanted();
+    large ? other_process(*held, Confidence::medium) : full();
+  }
+
+  // Intel's driver gives no block above 4 GiB unless it is told to.
+  bool beats_one_block() const {
+    return failure_.backend == Backend::xpu && knows_limit() && wanted() >= 4 * kGiB &&
+           failure_.allocated_bytes.value_or(limit()) + wanted() < limit() / 10 * 9;
+  }
+
+  // Idle in the allocator's reserve, enough for the request, a share of the device that is worth naming, and refused.
   bool is_fragmented() const {
-    if (failure_.largest_free_bytes && holes() >= wanted() && *failure_.largest_free_bytes < wanted()) return true;
+    if (failure_.largest_free_bytes && idle() >= wanted() && *failure_.largest_free_bytes < wanted()) return true;
     if (failure_.framework != Framework::torch || !failure_.allocated_bytes || !failure_.requested_bytes) return false;
-    return holes() >= wanted();
+    if (spills_to_host()) return false;
+    return idle() >= wanted() && (idle() >= limit() / 50 || idle() / 4 >= wanted());
   }
 
-  bool is_capped() const {
-    if (failure_.framework == Framework::onnxruntime && failure_.free_bytes) return true;
+  // Windows lends RAM to the card when it is full: PyTorch then holds more than the card has.
+  bool spills_to_host() const {
+    return failure_.total_bytes && failure_.allocated_bytes && *failure_.allocated_bytes > *failure_.total_bytes;
+  }
+
+  // The driver has enough, and the allocator may not have it.
+  bool has_room_beyond() const {
     if (!failure_.free_bytes || *failure_.free_bytes < wanted() || !failure_.requested_bytes) return false;
+    if (failure_.backend == Backend::tpu || failure_.framework == Framework::paddle) return false;
     return !failure_.allowed_bytes || !failure_.total_bytes || *failure_.allowed_bytes < *failure_.total_bytes;
   }
 
@@ -106,116 +155,74 @@ class Verdict {
     const char* what = failure_.framework == Framework::mlx ? "the largest buffer"
                        : cap                                ? "the cap"
                                                             : "the whole device";
-    std::vector<Remedy> remedies;
-    if (cap && failure_.total_bytes) {
-      remedies.push_back(remedy::raise_torch_cap(*failure_.total_bytes - *failure_.allowed_bytes, 1.0));
-    }
-    if (failure_.framework == Framework::mlx) remedies.push_back(remedy::mlx_limits());
-    if (failure_.framework == Framework::jax) remedies.push_back(remedy::xla_remat());
-    remedies.push_back(remedy::split_request(failure_.framework, wanted(), limit()));
     is(Cause::request_too_large, Confidence::high,
        fmt::format("One request of {} is larger than {} of {}: freeing everything else would not help",
-                   text(failure_.requested_bytes), what, text(limit_bytes(failure_))),
-       std::move(remedies));
+                   text(failure_.requested_bytes), what, text(limit_bytes(failure_))));
   }
 
-  std::string_view torch_variable() const {
-    return contains(failure_.message, "PYTORCH_ALLOC_CONF") ? "PYTORCH_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
+  void one_block() {
+    is(Cause::request_too_large, Confidence::medium,
+       fmt::format("One request of {} is more than the driver gives in one block (4 GiB), while most of {} is free",
+                   text(failure_.requested_bytes), text(limit_bytes(failure_))));
   }
 
   void fragmented() {
-    std::vector<Remedy> remedies;
-    if (failure_.framework == Framework::torch) {
-      if (!failure_.expandable_is_on) remedies.push_back(remedy::expandable_segments(torch_variable(), holes()));
-      remedies.push_back(remedy::empty_cache(std::nullopt));
-      if (!failure_.expandable_is_on) {
-        remedies.push_back(remedy::limit_splitting(torch_variable(), wanted(), std::nullopt));
-      }
-    } else {
-      remedies = {remedy::async_allocator()};
-    }
-    is(Cause::fragmentation, holes() >= 2 * wanted() ? Confidence::high : Confidence::medium,
+    const bool clear = idle() >= 2 * wanted() && idle() >= limit() / 10 && idle() >= unexplained(failure_).value_or(0);
+    is(Cause::fragmentation, clear ? Confidence::high : Confidence::medium,
        fmt::format("{} is free inside the allocator and {} was asked for, but no free piece is that large",
-                   format_bytes(holes()), text(failure_.requested_bytes)),
-       std::move(remedies));
+                   format_bytes(idle()), text(failure_.requested_bytes)));
+  }
+
+  std::string holder() const {
+    if (failure_.processes.empty()) {
+      return failure_.process_bytes ? "the other processes" : "others, or outside the framework";
+    }
+    return failure_.processes.size() == 1 ? failure_.processes[0].name
+                                          : fmt::format("{} other processes", failure_.processes.size());
   }
 
   void other_process(int64_t bytes, Confidence confidence) {
-    const std::string who = failure_.processes.empty() ? "the other processes"
-                            : failure_.processes.size() == 1
-                                ? failure_.processes[0].name
-                                : fmt::format("{} other processes", failure_.processes.size());
+    other_bytes_ = bytes;
     is(Cause::other_process, confidence,
-       fmt::format("{} of the device is held by {}; the request was {}", format_bytes(bytes),
-                   confidence == Confidence::high ? who : "others, or outside the framework",
-                   text(failure_.requested_bytes)),
-       {remedy::stop_other_processes(who, bytes)});
+       fmt::format("{} of the device is held by {}; the request was {}", format_bytes(bytes), holder(),
+                   text(failure_.requested_bytes)));
   }
 
   void capped() {
     const bool said = failure_.allowed_bytes.has_value();
-    std::vector<Remedy> remedies;
-    if (failure_.framework == Framework::onnxruntime) {
-      remedies.push_back(remedy::ort_arena());
-    } else if (said && failure_.total_bytes) {
-      const int64_t gain = std::min(*failure_.free_bytes, *failure_.total_bytes - *failure_.allowed_bytes);
-      const double fraction = std::min(
-          1.0, static_cast<double>(*failure_.allowed_bytes + gain) / static_cast<double>(*failure_.total_bytes));
-      remedies.push_back(remedy::raise_torch_cap(gain, fraction));
-    }
-    if (failure_.framework == Framework::torch) remedies.push_back(remedy::record_snapshot());
     const std::string cap = said ? "the process's cap of " + text(failure_.allowed_bytes) : "a limit below the device";
     is(Cause::cap_below_card, said ? Confidence::high : Confidence::medium,
-       failure_.framework == Framework::onnxruntime
-           ? fmt::format("The arena's own limit leaves {} for a request of {}", text(failure_.free_bytes),
-                         text(failure_.requested_bytes))
-           : fmt::format("{} is reached while the device still has {} free", cap, text(failure_.free_bytes)),
-       std::move(remedies));
+       fmt::format("{} is reached while the device still has {} free", cap, text(failure_.free_bytes)));
     diagnosis_.headline[0] = static_cast<char>(std::toupper(diagnosis_.headline[0]));
   }
 
   void outside_framework(int64_t bytes) {
-    is(Cause::outside_framework, Confidence::high,
-       fmt::format("{} of this process's memory is not PyTorch's: the CUDA context, NCCL, cuDNN or another library",
-                   format_bytes(bytes)),
-       {remedy::lazy_modules(), remedy::smaller_workspace()});
+    is(Cause::outside_framework, bytes * 2 >= limit() ? Confidence::high : Confidence::medium,
+       failure_.backend == Backend::mps
+           ? fmt::format("{} of this process's Metal memory is not PyTorch's: graphs, other libraries",
+                         format_bytes(bytes))
+           : fmt::format(
+                 "{} of this process's memory is not PyTorch's: the device's context, collectives or another library",
+                 format_bytes(bytes)));
   }
 
   // Live tensors fill what may be had. Of what kind they are, a message does not tell.
   void full() {
     if (failure_.framework == Framework::jax && has_composition()) return composition();
-    std::vector<Remedy> remedies;
-    switch (failure_.framework) {
-      case Framework::torch:
-        remedies = {remedy::smaller_batch(std::nullopt), remedy::record_snapshot()};
-        break;
-      case Framework::tensorflow:
-        remedies = {remedy::smaller_batch(std::nullopt)};
-        break;
-      case Framework::jax:
-        remedies = {remedy::xla_remat(), remedy::xla_memory_fraction()};
-        break;
-      case Framework::onnxruntime:
-        remedies = {remedy::ort_arena()};
-        break;
-      case Framework::ggml:
-        remedies = {remedy::ggml_offload()};
-        break;
-      case Framework::plimsoll:
-        remedies = {remedy::plimsoll_budget(failure_.allocated_bytes.value_or(0) + wanted())};
-        break;
-      default:
-        break;
-    }
-    const bool known = knows_limit() && failure_.allocated_bytes.has_value();
-    is(Cause::device_full,
-       known                                          ? Confidence::high
-       : failure_.free_bytes || failure_.used_percent ? Confidence::medium
-                                                      : Confidence::low,
-       full_headline(), std::move(remedies));
+    const bool known = knows_limit() && failure_.allocated_bytes && *failure_.allocated_bytes >= limit() / 10 * 6;
+    const bool some = failure_.free_bytes || failure_.used_percent || (knows_limit() && failure_.allocated_bytes);
+    is(Cause::device_full, known ? Confidence::high : some ? Confidence::medium : Confidence::low, full_headline());
   }
 
   std::string full_headline() const {
+    if (failure_.backend == Backend::tpu && failure_.allocated_bytes && failure_.total_bytes) {
+      return fmt::format("The whole program needs {} and the chip has {}", text(failure_.allocated_bytes),
+                         text(failure_.total_bytes));
+    }
+    if (spills_to_host()) {
+      return fmt::format("{} is in live tensors on a card of {}: the rest already lies in the host's RAM",
+                         text(failure_.allocated_bytes), text(failure_.total_bytes));
+    }
     if (failure_.allocated_bytes && knows_limit()) {
       return fmt::format("{} of {} is in live tensors, and {} more was asked for", text(failure_.allocated_bytes),
                          text(limit_bytes(failure_)), text(failure_.requested_bytes));
@@ -232,7 +239,7 @@ class Verdict {
                        text(failure_.requested_bytes));
   }
 
-  // XLA's buffer assignment tells parameters from temporaries.
+  // XLA's buffer assignment and its TPU compiler tell arguments from temporaries.
   OptionalBytes held(std::string_view kind) const {
     for (const Holder& holder : failure_.holders) {
       if (contains(holder.name, kind) && !holder.name.starts_with("buffer ")) return holder.bytes;
@@ -245,57 +252,36 @@ class Verdict {
   void composition() {
     const int64_t parameters = *held("parameter");
     const int64_t temporaries = *held("temp");
-    const bool activations = temporaries >= parameters;
-    is(activations ? Cause::activations : Cause::parameters_and_optimizer, Confidence::medium,
+    is(temporaries >= parameters ? Cause::activations : Cause::parameters_and_optimizer, Confidence::medium,
        fmt::format("The program needs {} for its arguments and {} for temporaries", format_bytes(parameters),
-                   format_bytes(temporaries)),
-       {remedy::xla_remat(), remedy::xla_memory_fraction()});
+                   format_bytes(temporaries)));
   }
 
-  void direct() {
-    if (!failure_.subject.empty()) {
-      return is(Cause::workspace, Confidence::medium,
-                fmt::format("{} found no device memory: a library needs its own beside the tensors", failure_.subject),
-                {remedy::smaller_workspace(), remedy::record_snapshot()});
-    }
-    is(Cause::outside_framework, Confidence::low,
-       "The driver refused memory that was not asked through PyTorch's allocator: a context, a library or a pinned "
-       "buffer; the traceback would tell",
-       {remedy::stop_other_processes("other users of the device", std::nullopt), remedy::lazy_modules(),
-        remedy::unpin()});
+  void library() {
+    is(Cause::workspace, Confidence::medium,
+       fmt::format("{} found no device memory: a library needs its own beside the tensors", failure_.subject));
   }
 
   void preallocation() {
     is(Cause::other_process, Confidence::low,
-       fmt::format("TensorFlow could not reserve {} when it started: someone else already holds part of the device",
-                   text(failure_.requested_bytes)),
-       {remedy::stop_other_processes("the other users of the device", std::nullopt), remedy::grow_on_demand()});
+       fmt::format("{} could not reserve {} when it started: someone else already holds part of the device",
+                   failure_.framework == Framework::jax ? "JAX" : "TensorFlow", text(failure_.requested_bytes)));
   }
 
   void host() {
-    std::vector<Remedy> remedies = {wanted() >= kTiB ? remedy::check_shape()
-                                                     : remedy::stream_from_disk(failure_.requested_bytes)};
     is(Cause::host_memory, Confidence::high,
-       fmt::format("The host refused {}: RAM, not the device, is what ran out", text(failure_.requested_bytes)),
-       std::move(remedies));
+       fmt::format("The host refused {}: RAM, not the device, is what ran out", text(failure_.requested_bytes)));
   }
 
   void killed() {
     is(Cause::host_memory, Confidence::high,
-       fmt::format("The kernel ran out of RAM and killed {}, which held {}", failure_.subject,
-                   text(failure_.process_bytes)),
-       {remedy::fewer_workers(failure_.process_bytes), remedy::stream_from_disk(std::nullopt)});
+       fmt::format("The kernel ran out of RAM and killed {}, which held {}",
+                   failure_.subject.empty() ? "a process" : failure_.subject, text(failure_.process_bytes)));
   }
 
   void pinned() {
-    is(Cause::pinned_host_memory, Confidence::medium,
-       "Page-locked host memory was refused; the driver reports it as a CUDA error, but the device is not full",
-       {remedy::unpin(), remedy::fewer_workers(std::nullopt)});
-  }
-
-  void shared() {
-    is(Cause::shared_memory, Confidence::high, "The loader's workers filled /dev/shm, which is small in containers",
-       {remedy::more_shared_memory(), remedy::fewer_workers(std::nullopt)});
+    is(Cause::pinned_host_memory, failure_.framework == Framework::torch ? Confidence::medium : Confidence::high,
+       "Page-locked host memory was refused; the driver reports it as a CUDA error, but the device is not full");
   }
 
   void cgroup() {
@@ -304,18 +290,45 @@ class Verdict {
                                                      : "";
     is(Cause::cgroup_limit, Confidence::high,
        fmt::format("The memory limit of the cgroup was reached{}, and {} was killed", state,
-                   failure_.subject.empty() ? "a process" : failure_.subject),
-       {remedy::raise_cgroup_limit(failure_.allowed_bytes), remedy::fewer_workers(failure_.process_bytes)});
+                   failure_.subject.empty() ? "a process" : failure_.subject));
   }
 
   void worker() {
     is(Cause::host_memory, Confidence::medium,
-       failure_.subject + " was killed from outside; on most machines only the kernel's out-of-memory killer does that",
-       {remedy::fewer_workers(std::nullopt), remedy::raise_cgroup_limit(std::nullopt)});
+       failure_.subject +
+           " was killed from outside; on most machines only the kernel's out-of-memory killer does that");
+    diagnosis_.headline[0] = static_cast<char>(std::toupper(diagnosis_.headline[0]));
   }
 
-  const Failure& failure_;
+  Situation situation() const {
+    Situation result;
+    result.cause = diagnosis_.cause;
+    result.framework = failure_.framework;
+    result.engine = failure_.engine;
+    result.backend = failure_.backend;
+    result.task = failure_.task;
+    result.version = failure_.version;
+    result.arena = failure_.arena;
+    result.expandable_is_on = failure_.expandable_is_on;
+    result.subject = failure_.subject;
+    result.who = failure_.processes.empty() && !failure_.process_bytes ? "" : holder();
+    result.place = failure_.place;
+    result.requested_bytes = failure_.requested_bytes;
+    result.limit_bytes = limit_bytes(failure_);
+    result.total_bytes = failure_.total_bytes;
+    result.allowed_bytes = failure_.allowed_bytes;
+    result.allocated_bytes = failure_.allocated_bytes;
+    result.free_bytes = failure_.free_bytes;
+    result.idle_bytes = failure_.unallocated_bytes;
+    result.other_bytes = other_bytes_;
+    result.process_bytes = failure_.process_bytes;
+    result.padding_bytes = failure_.padding_bytes;
+    return result;
+  }
+
+  const Failure failure_;
   const MemorySummary* summary_;
+  OptionalBytes other_bytes_;
   Diagnosis diagnosis_;
 };
 
@@ -341,7 +354,10 @@ Diagnosis diagnose(const MemorySummary& summary) {
   }
   if (summary.allocated_peak_bytes) diagnosis.facts.push_back({"peak of live tensors", summary.allocated_peak_bytes});
   if (summary.reserved_peak_bytes) diagnosis.facts.push_back({"peak of reserved", summary.reserved_peak_bytes});
-  if (summary.ooms > 0) diagnosis.remedies = {remedy::record_snapshot()};
+  Situation situation;
+  situation.cause = diagnosis.cause;
+  situation.framework = Framework::torch;
+  add_remedies(situation, diagnosis);
   return diagnosis;
 }
 

@@ -1,7 +1,10 @@
 #include "plimsoll/explain/message_evidence.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
+
+#include "plimsoll/base/bytes.h"
 
 namespace plimsoll::explain {
 namespace {
@@ -77,6 +80,7 @@ void add_facts(const Failure& failure, const MemorySummary* summary, Diagnosis& 
   fact("in private pools (CUDA graphs)", failure.private_pool_bytes);
   fact("largest free piece", failure.largest_free_bytes);
   fact("other allocations", failure.other_bytes);
+  fact("of the temporaries is padding to tiles", failure.padding_bytes);
   if (failure.suggests_expandable && diagnosis.cause != Cause::fragmentation) {
     fact("free in the allocator: PyTorch's hint about fragmentation could win back no more", failure.unallocated_bytes);
   }
@@ -88,6 +92,19 @@ void add_facts(const Failure& failure, const MemorySummary* summary, Diagnosis& 
 }
 
 }  // namespace
+
+Failure with_own_process(Failure failure) {
+  if (failure.process_bytes || !failure.allocated_bytes || failure.processes.empty()) return failure;
+  const int64_t reserved = *failure.allocated_bytes + holes(failure);
+  const int64_t slack = std::max(2 * kGiB, failure.total_bytes.value_or(0) / 20);  // a context, libraries
+  const auto distance = [&](const Holder& process) { return std::abs(process.bytes - reserved); };
+  const auto own = std::min_element(failure.processes.begin(), failure.processes.end(),
+                                    [&](const Holder& a, const Holder& b) { return distance(a) < distance(b); });
+  if (own->bytes + reserved / 50 < reserved || own->bytes > reserved + slack) return failure;
+  failure.process_bytes = own->bytes;
+  failure.processes.erase(own);
+  return failure;
+}
 
 OptionalBytes others(const Failure& failure) {
   if (!failure.processes.empty()) return sum(failure.processes);

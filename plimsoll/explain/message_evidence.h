@@ -7,6 +7,10 @@
 
 namespace plimsoll::explain {
 
+// Seen from a container, PyTorch lists its own process among the others: without a clause about this one, a process
+// about as large as what the allocator reserved is taken for it.
+Failure with_own_process(Failure failure);
+
 // Held on the device by others: as the message lists them, or else what is left when all that is known is taken off.
 // Nothing when that cannot be told.
 OptionalBytes others(const Failure& failure);

@@ -1,50 +1,54 @@
-// What would help, as data. Each function gives one remedy with the setting for that framework; the causes choose
-// among them and order them by what they bring.
+// What would help, as data. A row says for whom it is (framework, backend, task, version), for which causes, under
+// which condition, the exact setting, and what it frees; a small matcher picks the rows of a situation. No other code
+// writes advice, so that a row for one framework cannot reach another.
 #pragma once
 
-#include <string>
+#include <span>
 #include <string_view>
+#include <vector>
 
-#include "plimsoll/explain/diagnosis.h"
+#include "plimsoll/explain/situation.h"
 
-namespace plimsoll::explain::remedy {
+namespace plimsoll::explain {
 
-// `variable` is PYTORCH_CUDA_ALLOC_CONF, or PYTORCH_ALLOC_CONF where the version knows it.
-Remedy expandable_segments(std::string_view variable, OptionalBytes saves);
-Remedy empty_cache(OptionalBytes saves);
-Remedy limit_splitting(std::string_view variable, int64_t largest_needed, OptionalBytes saves);
+using Mask = uint32_t;
+template <typename... Enum>
+constexpr Mask mask(Enum... values) {
+  return ((Mask{1} << static_cast<unsigned>(values)) | ...);
+}
+inline constexpr Mask kAny = ~Mask{0};
 
-Remedy raise_torch_cap(int64_t gains, double fraction);
-Remedy smaller_batch(OptionalBytes activation_bytes);
-Remedy checkpoint_blocks(std::string_view place, bool transformers, int64_t blocks, OptionalBytes saves);
-Remedy autocast(OptionalBytes activation_bytes);
-Remedy stop_leak(std::string_view place, int64_t bytes_per_step, OptionalBytes saves);
-Remedy eight_bit_optimizer(int64_t state_bytes);
-Remedy shard_state(int64_t bytes);
-Remedy single_tensor_optimizer(int64_t scratch_bytes);
-Remedy free_gradients(int64_t gradient_bytes);
-Remedy split_request(Framework framework, int64_t requested, int64_t limit);
-Remedy check_shape();
-Remedy bound_shapes(int64_t excess);
+struct RemedyRow {
+  std::string_view id;  // "torch.expandable_segments"
+  Mask frameworks = kAny;
+  Mask causes = 0;
+  Mask backends = kAny;
+  Mask tasks = kAny;
+  Version since{};                           // of the framework; a version that is not known passes
+  bool (*when)(const Situation&) = nullptr;  // the precondition, if any
+  std::string_view action;                   // with {requested}, {who}, … as below
+  std::string_view setting{};                // the exact line, flag or variable; may be empty
+  OptionalBytes (*saves)(const Situation&) = nullptr;
+  std::string_view cost = "none";
+  bool last_resort = false;  // only when no other row applies
+};
 
-Remedy stop_other_processes(std::string_view who, OptionalBytes bytes);
-Remedy lazy_modules();
-Remedy smaller_workspace();
-Remedy record_snapshot();
+// Texts may use {requested} {limit} {who} {place} {per_step} {blocks} {parts} {split_mib} {fraction} {limit_mib}
+// {gib} {budget_bytes} {device} (as PyTorch names it: cuda, xpu, mps) {variable} (of PyTorch's allocator) {subject}.
 
-Remedy fewer_workers(OptionalBytes bytes);
-Remedy unpin();
-Remedy more_shared_memory();
-Remedy raise_cgroup_limit(OptionalBytes needed);
-Remedy stream_from_disk(OptionalBytes requested);
+// The tables in their order of rank.
+std::span<const RemedyRow> torch_remedies();
+std::span<const RemedyRow> framework_remedies();  // TensorFlow, JAX and other frameworks and array libraries
+std::span<const RemedyRow> engine_remedies();     // servers and inference engines
+std::span<const RemedyRow> host_remedies();       // RAM, cgroups, schedulers, clusters
+std::span<const RemedyRow> common_remedies();     // for any framework
 
-Remedy async_allocator();      // TensorFlow
-Remedy grow_on_demand();       // TensorFlow
-Remedy xla_memory_fraction();  // JAX
-Remedy xla_remat();            // JAX
-Remedy ort_arena();            // ONNX Runtime
-Remedy ggml_offload();         // llama.cpp
-Remedy mlx_limits();           // MLX
-Remedy plimsoll_budget(int64_t budget_bytes);
+bool applies(const RemedyRow& row, const Situation& situation);
 
-}  // namespace plimsoll::explain::remedy
+// Best first.
+std::vector<Remedy> remedies_for(const Situation& situation);
+
+// Remedies, or the reason why there are none.
+void add_remedies(const Situation& situation, Diagnosis& diagnosis);
+
+}  // namespace plimsoll::explain

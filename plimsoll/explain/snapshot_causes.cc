@@ -30,7 +30,10 @@ class Verdict {
     diagnosis_.framework = Framework::torch;
     diagnosis_.device = std::to_string(device_.index);
     if (oom_) describe_failure();
+    describe_situation();
     choose();
+    situation_.cause = diagnosis_.cause;
+    add_remedies(situation_, diagnosis_);
     add_accounts();
     add_facts();
     diagnosis_.culprits = culprits(snapshot_.stacks, timeline_, at_, kMostCulprits);
@@ -38,8 +41,29 @@ class Verdict {
   }
 
  private:
-  void is(Cause cause, Confidence confidence, std::string headline, std::vector<Remedy> remedies) {
-    settle(diagnosis_, cause, confidence, std::move(headline), std::move(remedies));
+  void is(Cause cause, Confidence confidence, std::string headline) {
+    settle(diagnosis_, cause, confidence, std::move(headline));
+  }
+
+  // Snapshots are those of CUDA and ROCm alike, and do not say which; the variables that they hold may.
+  void describe_situation() {
+    situation_.framework = Framework::torch;
+    situation_.backend = Backend::cuda;
+    situation_.version = snapshot_.settings.count("PYTORCH_ALLOC_CONF") != 0 ? Version{2, 9} : Version{2, 1};
+    situation_.from_snapshot = true;
+    situation_.expandable_is_on = expandable_is_on();
+    situation_.requested_bytes = diagnosis_.requested_bytes;
+    situation_.limit_bytes = diagnosis_.limit_bytes;
+    situation_.place = diagnosis_.place;
+    if (cap_) {
+      situation_.allowed_bytes = cap_->bytes;
+      situation_.free_bytes = oom_->device_free_bytes;
+    }
+    const bool trains =
+        bytes(Category::gradient) + bytes(Category::optimizer_state) > 0 || !timeline_.step_ends.empty();
+    situation_.task = trains || bytes(Category::activation) > 0 ? Task::training : Task::unknown;
+    diagnosis_.backend = situation_.backend;
+    diagnosis_.task = situation_.task;
   }
 
   void describe_failure() {
@@ -51,8 +75,7 @@ class Verdict {
   void choose() {
     if (!oom_) return has_leak() ? leak() : healthy();
     if (oom_->requested_bytes >= kGarbage) {
-      return is(Cause::garbage_size, Confidence::high, "The request is larger than any memory: its size is wrong",
-                {remedy::check_shape()});
+      return is(Cause::garbage_size, Confidence::high, "The request is larger than any memory: its size is wrong");
     }
     if (oom_->requested_bytes > diagnosis_.limit_bytes) return too_large();
     if (holes() >= oom_->requested_bytes) return fragmented();
@@ -72,27 +95,18 @@ class Verdict {
     return segments || (setting != snapshot_.settings.end() && setting->second == "True");
   }
 
-  // Snapshots of versions that know the new name tell it by their settings.
-  std::string_view torch_variable() const {
-    return snapshot_.settings.count("PYTORCH_ALLOC_CONF") != 0 ? "PYTORCH_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
-  }
-
   void too_large() {
     is(Cause::request_too_large, Confidence::high,
        fmt::format("One request of {} is larger than the {} that this process could have at most",
-                   format_bytes(requested()), format_bytes(*diagnosis_.limit_bytes)),
-       {remedy::split_request(Framework::torch, requested(), *diagnosis_.limit_bytes)});
+                   format_bytes(requested()), format_bytes(*diagnosis_.limit_bytes)));
   }
 
   void fragmented() {
-    std::vector<Remedy> remedies;
-    if (!expandable_is_on()) remedies.push_back(remedy::expandable_segments(torch_variable(), holes()));
-    remedies.push_back(remedy::empty_cache(whole_free_segments()));
-    if (!expandable_is_on()) remedies.push_back(remedy::limit_splitting(torch_variable(), requested(), std::nullopt));
+    situation_.idle_bytes = holes();
+    situation_.idle_segment_bytes = whole_free_segments();
     is(Cause::fragmentation, holes() >= 2 * requested() ? Confidence::high : Confidence::medium,
        fmt::format("{} is free inside the allocator, {} was asked for at {}, and the largest free piece is {}",
-                   format_bytes(holes()), format_bytes(requested()), diagnosis_.place, format_bytes(largest_hole())),
-       std::move(remedies));
+                   format_bytes(holes()), format_bytes(requested()), diagnosis_.place, format_bytes(largest_hole())));
     for (const PinnedSegment& segment : first_pinned()) {
       diagnosis_.facts.push_back(
           {fmt::format("free in a segment of {} that {} live blocks pin, the largest from {}",
@@ -146,8 +160,10 @@ class Verdict {
     is(Cause::leak, first.steps >= 10 ? Confidence::high : Confidence::medium,
        fmt::format("Every {} leaves {} behind: {} blocks ({}) made at {} ({}) over {} {}s are still alive", unit,
                    format_bytes(*diagnosis_.bytes_per_step), first.blocks, format_bytes(first.bytes), place,
-                   frame_text(snapshot_.stacks, frames.front()), first.steps, unit),
-       {remedy::stop_leak(place, first.bytes_per_step, leaked())});
+                   frame_text(snapshot_.stacks, frames.front()), first.steps, unit));
+    situation_.place = place;
+    situation_.leak_per_step_bytes = first.bytes_per_step;
+    situation_.leaked_bytes = leaked();
     for (size_t i = 0; i < std::min<size_t>(growth_.size(), 5); ++i) {
       diagnosis_.facts.push_back(
           {fmt::format("left behind per {} at {}", unit, user_frame(snapshot_.stacks, growth_[i].stack)),
@@ -181,8 +197,8 @@ class Verdict {
     const int64_t usual = usual_peak(peaks);
     is(Cause::odd_step, Confidence::high,
        fmt::format("This step needed at least {} where {} steps before it peaked at {}: an odd shape, not a trend",
-                   format_bytes(peaks.current + requested()), peaks.finished.size(), format_bytes(usual)),
-       {remedy::bound_shapes(peaks.current + requested() - usual)});
+                   format_bytes(peaks.current + requested()), peaks.finished.size(), format_bytes(usual)));
+    situation_.excess_bytes = peaks.current + requested() - usual;
   }
 
   // What fills the memory, by kind.
@@ -195,14 +211,13 @@ class Verdict {
     if (most == activations) return full_of_activations(activations);
     if (most == state) return full_of_state(state);
     if (most == scratch) {
+      situation_.scratch_bytes = scratch;
       return is(Cause::workspace, Confidence::medium,
-                fmt::format("{} is temporary memory of the optimizer and libraries", format_bytes(scratch)),
-                {remedy::single_tensor_optimizer(scratch), remedy::smaller_workspace()});
+                fmt::format("{} is temporary memory of the optimizer and libraries", format_bytes(scratch)));
     }
     is(Cause::device_full, Confidence::medium,
        fmt::format("{} of {} is alive and {} was asked for, but most of it is older than the recording",
-                   format_bytes(live_), format_bytes(*diagnosis_.limit_bytes), format_bytes(requested())),
-       {remedy::record_snapshot()});
+                   format_bytes(live_), format_bytes(*diagnosis_.limit_bytes), format_bytes(requested())));
   }
 
   std::string where_limited() const {
@@ -212,38 +227,30 @@ class Verdict {
   }
 
   void full_of_activations(int64_t activations) {
-    std::vector<Remedy> remedies;
-    if (cap_) remedies.push_back(remedy::raise_torch_cap(oom_->device_free_bytes, 1.0));
-    add_checkpointing(remedies);
-    remedies.push_back(remedy::smaller_batch(activations));
-    remedies.push_back(remedy::autocast(activations));
+    situation_.activation_bytes = activations;
+    describe_checkpointing();
     is(Cause::activations, activations * 2 >= live_ ? Confidence::high : Confidence::medium,
        fmt::format("{} of the {} alive are activations, at {}; {} more was asked for at {}", format_bytes(activations),
-                   format_bytes(live_), where_limited(), format_bytes(requested()), diagnosis_.place),
-       std::move(remedies));
+                   format_bytes(live_), where_limited(), format_bytes(requested()), diagnosis_.place));
   }
 
   // Checkpointing keeps the input of each repeated block and the inside of one; inputs are taken as a tenth.
-  void add_checkpointing(std::vector<Remedy>& remedies) const {
+  void describe_checkpointing() {
     const auto blocks = find_repeated_blocks(snapshot_.stacks, timeline_, at_);
     if (!blocks) return;
-    const int64_t inside = blocks->bytes;
-    remedies.push_back(remedy::checkpoint_blocks(blocks->place, blocks->transformers, blocks->count,
-                                                 inside - inside / blocks->count - inside / 10));
+    situation_.blocks = blocks->count;
+    situation_.place = blocks->place;
+    situation_.transformers = blocks->transformers;
+    situation_.checkpoint_saves_bytes = blocks->bytes - blocks->bytes / blocks->count - blocks->bytes / 10;
   }
 
   void full_of_state(int64_t state) {
-    std::vector<Remedy> remedies;
-    if (cap_) remedies.push_back(remedy::raise_torch_cap(oom_->device_free_bytes, 1.0));
-    remedies.push_back(remedy::shard_state(state));
-    if (bytes(Category::optimizer_state) > 0) {
-      remedies.push_back(remedy::eight_bit_optimizer(bytes(Category::optimizer_state)));
-    }
-    if (bytes(Category::scratch) > 0) remedies.push_back(remedy::single_tensor_optimizer(bytes(Category::scratch)));
+    situation_.state_bytes = state;
+    situation_.optimizer_bytes = bytes(Category::optimizer_state);
+    situation_.scratch_bytes = bytes(Category::scratch);
     is(Cause::parameters_and_optimizer, state * 2 >= live_ ? Confidence::high : Confidence::medium,
        fmt::format("{} of the {} alive are weights, gradients and optimizer state, at {}", format_bytes(state),
-                   format_bytes(live_), where_limited()),
-       std::move(remedies));
+                   format_bytes(live_), where_limited()));
   }
 
   // A trace has no segments of an allocator, only blocks.
@@ -255,8 +262,7 @@ class Verdict {
        fmt::format("No request failed{}: the peak was {} live{}",
                    steps >= 3 ? fmt::format(" and nothing grew over {} steps", steps) : "",
                    format_bytes(timeline_.peak_bytes),
-                   knows_reserved() ? fmt::format(" of {} reserved", format_bytes(reserved_)) : ""),
-       {});
+                   knows_reserved() ? fmt::format(" of {} reserved", format_bytes(reserved_)) : ""));
     const int64_t idle = reserved_ - timeline_.peak_bytes;
     if (idle > 0) diagnosis_.facts.push_back({"reserved beyond the recorded peak, and so idle", idle});
   }
@@ -314,6 +320,7 @@ class Verdict {
   int64_t at_ = 0;  // the moment judged: the failure, or the end
   int64_t reserved_ = 0;
   int64_t live_ = 0;
+  Situation situation_;
   Diagnosis diagnosis_;
 };
 

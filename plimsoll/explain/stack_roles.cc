@@ -35,6 +35,11 @@ std::string_view base_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
+// A module's forward, wherever it is installed, but not PyTorch's own nor code without a file.
+bool is_module_code(std::string_view name, std::string_view file) {
+  return name == "forward" && !file.empty() && !file.starts_with('<') && !contains(file, "/torch/");
+}
+
 }  // namespace
 
 std::vector<StackRole> stack_roles(const StackTable& stacks) {
@@ -62,6 +67,25 @@ std::string user_frame(const StackTable& stacks, uint32_t stack) {
   auto found = std::find_if(frames.begin(), frames.end(), is_file);
   if (found == frames.end()) found = std::find_if(frames.begin(), frames.end(), is_user);
   return frame_text(stacks, found == frames.end() ? frames.back() : *found);
+}
+
+std::string module_path(const StackTable& stacks, uint32_t stack) {
+  constexpr size_t kMostLines = 4;  // the innermost ones
+  std::vector<uint32_t> calls;      // innermost first
+  for (const uint32_t frame : stacks.frames(stack)) {
+    if (is_module_code(stacks.name(frame), stacks.file(frame))) calls.push_back(frame);
+    if (calls.size() == kMostLines) break;
+  }
+  std::string text;
+  std::string_view file;
+  for (auto frame = calls.rbegin(); frame != calls.rend(); ++frame) {
+    const std::string_view name = base_name(stacks.file(*frame));
+    if (!text.empty()) text += " > ";
+    if (name != file) text += fmt::format("{}:", name);
+    text += std::to_string(stacks.frame(*frame).line);
+    file = name;
+  }
+  return text;
 }
 
 std::vector<std::string> stack_text(const StackTable& stacks, uint32_t stack) {

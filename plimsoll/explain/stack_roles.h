@@ -29,6 +29,11 @@ std::string user_frame(const StackTable& stacks, uint32_t stack);
 // "linear.py:134 in forward"
 std::string frame_text(const StackTable& stacks, uint32_t frame);
 
+// The model's own lines from the outermost call down to the allocation: "modeling_gpt2.py:608 > 305 >
+// activations.py:66". Frames of PyTorch and of wrappers are left out, and the file is named once for lines in a row.
+// Empty when there are none.
+std::string module_path(const StackTable& stacks, uint32_t stack);
+
 // All frames, innermost first.
 std::vector<std::string> stack_text(const StackTable& stacks, uint32_t stack);
 

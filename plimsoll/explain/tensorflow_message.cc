@@ -43,6 +43,12 @@ std::string device_of(std::string_view line) {
   return number ? std::to_string(*number) : "";
 }
 
+// JAX has the same allocator; its lines name other sources.
+Framework owner_of(std::string_view line) {
+  if (contains(line, "external/org_tensorflow")) return Framework::jax;
+  return contains(line, "external/xla") ? Framework::jax : Framework::tensorflow;
+}
+
 std::optional<Failure> start_exception(std::string_view line) {
   const bool known =
       contains(line, "OOM when allocating tensor with shape") || contains(line, "OOM when allocating tensor of shape");
@@ -51,7 +57,46 @@ std::optional<Failure> start_exception(std::string_view line) {
   failure.requested_bytes = tensor_bytes(line);
   failure.device = device_of(line);
   if (const auto shape = shape_of(line)) failure.subject = "tensor [" + std::string(*shape) + "]";
-  if (contains(line, "device:CPU") || contains(line, "allocator cpu")) failure.arena = Arena::host;
+  const bool host = contains(line, "device:CPU") || contains(line, "allocator cpu") || contains(line, "mklcpu");
+  if (host) failure.arena = Arena::host;
+  failure.backend = host ? Backend::cpu : Backend::unknown;
+  return failure;
+}
+
+// Eager ops say no more than "failed to allocate memory [Op:AddV2]"; a copy that found no memory says this of its
+// target.
+std::optional<Failure> start_eager(std::string_view line) {
+  const bool op = contains(line, "failed to allocate memory") && contains(line, "[Op:");
+  if (!op && !contains(line, "Dst tensor is not initialized")) return std::nullopt;
+  Failure failure = of_tensorflow();
+  failure.device = device_of(line);
+  if (op) failure.subject = "op " + std::string(between(line, "[Op:", "]").value_or(""));
+  return failure;
+}
+
+// "failed to alloc 4294967296 bytes on host: CUDA_ERROR_OUT_OF_MEMORY", "could not allocate pinned host memory of size:
+// 4294967296": tried again with less, so they come in dozens.
+std::optional<Failure> start_pinned(std::string_view line) {
+  const bool driver = contains(line, "failed to alloc ") && contains(line, " bytes on host: ");
+  const bool allocator = contains(line, "could not allocate pinned host memory of size");
+  if (!driver && !allocator) return std::nullopt;
+  Failure failure = of_tensorflow();
+  failure.framework = owner_of(line);
+  failure.arena = Arena::pinned_host;
+  failure.backend = Backend::cuda;
+  failure.raised = false;
+  failure.subject = "pinned";
+  failure.requested_bytes = size_after(line, driver ? "failed to alloc " : "memory of size: ");
+  return failure;
+}
+
+// "failed to alloc 68719476736 bytes unified memory; result: CUDA_ERROR_OUT_OF_MEMORY"
+std::optional<Failure> start_unified(std::string_view line) {
+  if (!contains(line, "bytes unified memory") || !contains(line, "CUDA_ERROR_OUT_OF_MEMORY")) return std::nullopt;
+  Failure failure = of_tensorflow();
+  failure.framework = owner_of(line);
+  failure.backend = Backend::cuda;
+  failure.requested_bytes = size_after(line, "failed to alloc ");
   return failure;
 }
 
@@ -60,7 +105,9 @@ std::optional<Failure> start_allocator(std::string_view line) {
     return std::nullopt;
   }
   Failure failure = of_tensorflow();
+  failure.framework = owner_of(line);
   failure.raised = false;
+  if (contains(line, "host_bfc")) failure.arena = Arena::pinned_host;
   failure.requested_bytes = size_after(line, "(rounded to ");
   if (!failure.requested_bytes) failure.requested_bytes = size_after(line, "trying to allocate ");
   failure.device = device_of(line);
@@ -72,7 +119,9 @@ std::optional<Failure> start_allocator(std::string_view line) {
 std::optional<Failure> start_preallocation(std::string_view line) {
   if (!contains(line, "failed to allocate ") || !contains(line, "CUDA_ERROR_OUT_OF_MEMORY")) return std::nullopt;
   Failure failure = of_tensorflow();
+  failure.framework = owner_of(line);
   failure.arena = Arena::device_direct;
+  failure.backend = Backend::cuda;
   failure.raised = false;
   failure.requested_bytes = size_before(line, " bytes) from device");
   if (!failure.requested_bytes) failure.requested_bytes = size_after(line, "failed to allocate ");
@@ -81,7 +130,8 @@ std::optional<Failure> start_preallocation(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form : {start_exception, start_allocator, start_preallocation}) {
+  for (const auto form :
+       {start_exception, start_allocator, start_preallocation, start_eager, start_pinned, start_unified}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

@@ -22,15 +22,38 @@ std::string_view skip_blanks(std::string_view text) {
   return text;
 }
 
-// "1900,00" -> "1900.00"; "1,900.00" -> "1900.00".
+// Whether every comma has three digits after it, up to the next comma or the end: "8,589,934,592".
+bool groups_thousands(std::string_view number) {
+  for (size_t at = number.find(','); at != std::string_view::npos; at = number.find(',', at + 1)) {
+    const std::string_view group = number.substr(at + 1, number.find(',', at + 1) - at - 1);
+    if (group.size() != 3) return false;
+  }
+  return true;
+}
+
+// "1900,00" -> "1900.00"; "1,900.00" -> "1900.00"; "1,900" -> "1900".
 std::string with_decimal_point(std::string_view number) {
   std::string result(number);
-  if (result.find('.') == std::string::npos) {
+  if (number.find('.') == std::string_view::npos && !groups_thousands(number)) {
     std::replace(result.begin(), result.end(), ',', '.');
   } else {
     std::erase(result, ',');
   }
   return result;
+}
+
+// The letters that follow a number, if they are a unit.
+std::string unit_of(std::string_view rest) {
+  size_t letters = 0;
+  while (letters < rest.size() && is_letter(rest[letters])) ++letters;
+  std::string unit(rest.substr(0, letters));
+  return try_parse_bytes("1" + unit) ? unit : "";
+}
+
+// "GB" -> "GiB".
+std::string as_binary(std::string unit) {
+  if (unit.size() == 2 && (unit[1] == 'B' || unit[1] == 'b')) unit.insert(1, 1, 'i');
+  return unit;
 }
 
 // Length of an escape sequence that begins `text`, however the escape byte is written; 0 when none does.
@@ -78,37 +101,43 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-std::optional<int64_t> leading_size(std::string_view text) {
+std::optional<int64_t> leading_size(std::string_view text, Units units) {
   text = skip_blanks(text);
   size_t digits = 0;
   while (digits < text.size() && is_number_part(text[digits])) ++digits;
   std::string_view number = text.substr(0, digits);
   while (!number.empty() && !is_digit(number.back())) number.remove_suffix(1);  // "There are 6.43M free.", "20."
   if (number.empty() || !is_digit(number[0]) || number.size() > 32) return std::nullopt;
-  const std::string_view rest = number.size() == digits ? skip_blanks(text.substr(digits)) : std::string_view{};
-  size_t letters = 0;
-  while (letters < rest.size() && is_letter(rest[letters])) ++letters;
-  const std::string decimal = with_decimal_point(number);
-  // "20.00 of": the next word is no unit.
-  const std::string unit(rest.substr(0, letters));
-  const auto size = try_parse_bytes(try_parse_bytes("1" + unit) ? decimal + unit : decimal);
+  std::string unit = unit_of(skip_blanks(text.substr(digits)));
+  // "20. Then": a sentence ended; "924. GiB": NumPy leaves the digits away.
+  if (number.size() != digits && !unit.ends_with("iB")) unit.clear();
+  if (units == Units::binary) unit = as_binary(std::move(unit));
+  const auto size = try_parse_bytes(with_decimal_point(number) + unit);
   return size && *size <= kLargestSize ? size : std::nullopt;
 }
 
-std::optional<int64_t> size_after(std::string_view text, std::string_view marker) {
-  const auto rest = after(text, marker);
-  return rest ? leading_size(*rest) : std::nullopt;
+bool is_beyond_any_memory(std::string_view text) {
+  text = skip_blanks(text);
+  return !text.empty() && is_digit(text[0]) && !leading_size(text);
 }
 
-std::optional<int64_t> size_before(std::string_view text, std::string_view marker) {
-  const size_t end = text.find(marker);
-  if (end == std::string_view::npos) return std::nullopt;
-  size_t begin = end;
+std::optional<int64_t> size_after(std::string_view text, std::string_view marker, Units units) {
+  const auto rest = after(text, marker);
+  return rest ? leading_size(*rest, units) : std::nullopt;
+}
+
+std::string_view size_text_before(std::string_view text) {
+  size_t begin = text.size();
   while (begin > 0 && text[begin - 1] == ' ') --begin;
   while (begin > 0 && is_letter(text[begin - 1])) --begin;
   while (begin > 0 && text[begin - 1] == ' ') --begin;
   while (begin > 0 && is_number_part(text[begin - 1])) --begin;
-  return leading_size(text.substr(begin, end - begin));
+  return text.substr(begin);
+}
+
+std::optional<int64_t> size_before(std::string_view text, std::string_view marker) {
+  const size_t end = text.find(marker);
+  return end == std::string_view::npos ? std::nullopt : leading_size(size_text_before(text.substr(0, end)));
 }
 
 std::optional<int64_t> leading_integer(std::string_view text) {
@@ -159,9 +188,10 @@ std::string take_rank(std::string_view& line) {
 }
 
 bool is_library_file(std::string_view file) {
-  constexpr std::array<std::string_view, 12> kMarks = {
-      "site-packages/", "dist-packages/", "/torch/",  "torch/csrc", "/lib/python", "lib/python3",
-      "<frozen",        "<__array_fun",   "<eval_wi", "??",         "/aten/src/",  "torch/_"};
+  constexpr std::array<std::string_view, 15> kMarks = {
+      "site-packages/", "dist-packages/", "/torch/",         "torch/csrc",    "/lib/python",
+      "lib/python3",    "<frozen",        "<__array_fun",    "<eval_wi",      "??",
+      "/aten/src/",     "torch/_",        "site-packages\\", "\\lib\\python", "\\torch\\"};
   return file.empty() || std::any_of(kMarks.begin(), kMarks.end(), [&](auto mark) { return contains(file, mark); });
 }
 

@@ -18,13 +18,22 @@ std::optional<std::string_view> between(std::string_view text, std::string_view 
 
 std::string_view trim(std::string_view text);
 
-// The size at the beginning of `text` ("1900,00 MiB", "13.76G", "0 bytes", "6291456 bytes"); blanks before it are
-// skipped, and a decimal comma is read as one. Nothing when there is none, or when it is more than any memory has, 2^56
-// bytes (some drivers print 2^64 for "not known").
-std::optional<int64_t> leading_size(std::string_view text);
+// What "GB" means: 10^9 bytes, or 2^30 for those who divide by 1024 and still write GB (MPS, Paddle, Ray, Spark).
+enum class Units : uint8_t { as_written, binary };
+
+// The size at the beginning of `text` ("1900,00 MiB", "924. GiB", "13.76G", "8,589,934,592 bytes"); blanks before it
+// are skipped. A comma is a decimal one unless three digits follow it. Nothing when there is none, or when it is more
+// than any memory has, 2^56 bytes (some drivers print 2^64 for "not known").
+std::optional<int64_t> leading_size(std::string_view text, Units units = Units::as_written);
+
+// Whether a figure stands at the beginning of `text` that is more than can be a size.
+bool is_beyond_any_memory(std::string_view text);
+
+// The end of `text` from the number on that its last words are ("… has 5.41 GiB" -> "5.41 GiB").
+std::string_view size_text_before(std::string_view text);
 
 // The size right after `marker`, or right before it.
-std::optional<int64_t> size_after(std::string_view text, std::string_view marker);
+std::optional<int64_t> size_after(std::string_view text, std::string_view marker, Units units = Units::as_written);
 std::optional<int64_t> size_before(std::string_view text, std::string_view marker);
 
 // The whole number at the beginning of `text`, blanks skipped.

@@ -12,10 +12,13 @@ Failure of_xla() {
   return failure;
 }
 
+constexpr std::string_view kProgram = "the whole program, at compile time";
+
 std::optional<Failure> start_runtime(std::string_view line) {
   auto rest = after(line, "Out of memory while trying to allocate ");
-  if (!rest) rest = after(line, "RESOURCE_EXHAUSTED: Out of memory allocating ");
-  if (!rest) rest = after(line, "RESOURCE_EXHAUSTED: Failed to allocate request for ");
+  const bool exhausted = contains(line, "RESOURCE_EXHAUSTED") || contains(line, "esource exhausted");
+  if (!rest && exhausted) rest = after(line, "Out of memory allocating ");
+  if (!rest && exhausted) rest = after(line, "Failed to allocate request for ");
   if (!rest) return std::nullopt;
   Failure failure = of_xla();
   failure.requested_bytes = leading_size(*rest);
@@ -32,9 +35,10 @@ std::optional<Failure> start_compiler(std::string_view line) {
   if (!rest) return std::nullopt;
   Failure failure = of_xla();
   failure.device = rest->substr(0, rest->find_first_of(". "));
-  failure.requested_bytes = size_after(*rest, "Used ");
+  failure.backend = Backend::tpu;
+  failure.allocated_bytes = size_after(*rest, "Used ");
   failure.total_bytes = size_after(*rest, " of ");
-  failure.subject = "the whole program, at compile time";
+  failure.subject = kProgram;
   return failure;
 }
 
@@ -42,7 +46,9 @@ std::optional<Failure> start_compiler(std::string_view line) {
 std::optional<Failure> start_buffer(std::string_view line) {
   if (!contains(line, "That was not possible. There are ")) return std::nullopt;
   Failure failure = of_xla();
+  failure.backend = Backend::tpu;
   failure.requested_bytes = size_after(line, "Attempting to allocate ");
+  if (!failure.requested_bytes) failure.requested_bytes = size_after(line, "Attempting to reserve ");
   failure.free_bytes = size_after(line, "There are ");
   return failure;
 }
@@ -90,8 +96,44 @@ bool add_buffer(std::string_view line, Failure& failure) {
   } else if (text.starts_with("Shape: ")) {
     buffer.name += " " + std::string(text.substr(7));
   } else {
-    return text.starts_with("XLA Label") || text.starts_with("Entry Parameter") || text.starts_with("=====");
+    return text.starts_with("XLA ") || text.starts_with("Entry Parameter") || text.starts_with("=====") ||
+           text.starts_with("Unpadded size") || text.starts_with("Extra memory due to padding") ||
+           text.starts_with("Allocation type");
   }
+  return true;
+}
+
+// A TPU program's total: "    program          18.12G", "    arguments         3.02G"; of its temporaries, what padding
+// to tiles adds: "HLO temp  18.11G (96.1% utilization: Unpadded (11.90G) Padded (17.40G), …".
+bool add_program(std::string_view line, Failure& failure) {
+  if (failure.subject != kProgram || failure.holders.size() > 64) return false;
+  const std::string_view text = trim(line);
+  const auto row = [&](std::string_view label, std::string_view name) {
+    const auto bytes = text.starts_with(label) ? leading_size(text.substr(label.size())) : std::nullopt;
+    if (bytes) failure.holders.push_back({std::string(name), *bytes});
+    return bytes.has_value();
+  };
+  if (row("reserved ", "reserved") || row("program ", "temporaries of the program") ||
+      row("arguments ", "parameters and other arguments")) {
+    return true;
+  }
+  const auto unpadded = size_after(text, "Unpadded (");
+  const auto padded = size_after(text, " Padded (");
+  if (text.starts_with("HLO temp ") && unpadded && padded && *padded > *unpadded) {
+    failure.padding_bytes = *padded - *unpadded;
+  }
+  return text.starts_with("HLO temp ") || text.starts_with("Total hbm usage") || text.starts_with("Output size ") ||
+         text.starts_with("Program hbm requirement") || text.starts_with("global ") || text.starts_with("scoped ") ||
+         text.starts_with("Largest program allocations");
+}
+
+// "1. Size: 4.00G" opens a buffer of the TPU compiler's list.
+bool add_tpu_buffer(std::string_view line, Failure& failure) {
+  const std::string_view text = trim(line);
+  const size_t size = text.find(". Size: ");
+  if (failure.subject != kProgram || size > 4 || failure.holders.size() > 64) return false;
+  failure.holders.push_back(
+      {"buffer " + std::string(text.substr(0, size)), leading_size(text.substr(size + 8)).value_or(0)});
   return true;
 }
 
@@ -103,7 +145,8 @@ bool add_base_limit(std::string_view line, Failure& failure) {
 }
 
 bool add(std::string_view line, Failure& failure) {
-  return add_allocation(line, failure) || add_buffer(line, failure) || add_base_limit(line, failure);
+  return add_allocation(line, failure) || add_program(line, failure) || add_tpu_buffer(line, failure) ||
+         add_buffer(line, failure) || add_base_limit(line, failure);
 }
 
 }  // namespace

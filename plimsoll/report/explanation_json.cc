@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "plimsoll/explain/record.h"
 #include "plimsoll/report/explanation.h"
 
 namespace plimsoll::report {
@@ -16,12 +17,15 @@ Json to_json(const explain::Account& account) {
 }
 
 Json to_json(const explain::Culprit& culprit) {
-  return {{"place", culprit.place},   {"innermost", culprit.innermost}, {"category", name(culprit.category)},
-          {"blocks", culprit.blocks}, {"held_bytes", culprit.bytes},    {"stack", culprit.stack}};
+  return {{"place", culprit.place},   {"innermost", culprit.innermost},
+          {"module", culprit.module}, {"category", name(culprit.category)},
+          {"blocks", culprit.blocks}, {"held_bytes", culprit.bytes},
+          {"stack", culprit.stack}};
 }
 
 Json to_json(const explain::Remedy& remedy) {
-  return {{"action", remedy.action},
+  return {{"id", remedy.id},
+          {"action", remedy.action},
           {"setting", remedy.setting},
           {"saves_bytes", or_null(remedy.saves_bytes)},
           {"time_cost", remedy.cost}};
@@ -47,8 +51,11 @@ Json to_json(const explain::Diagnosis& diagnosis) {
           {"confidence", name(diagnosis.confidence)},
           {"headline", diagnosis.headline},
           {"framework", name(diagnosis.framework)},
+          {"backend", name(diagnosis.backend)},
+          {"task", name(diagnosis.task)},
           {"device", diagnosis.device},
           {"rank", diagnosis.rank},
+          {"ranks", diagnosis.ranks},
           {"place", diagnosis.place},
           {"line", diagnosis.line},
           {"occurrences", diagnosis.occurrences},
@@ -60,16 +67,19 @@ Json to_json(const explain::Diagnosis& diagnosis) {
           {"facts", list(diagnosis.facts)},
           {"culprits", list(diagnosis.culprits)},
           {"counterfactuals", list(diagnosis.counterfactuals)},
-          {"remedies", list(diagnosis.remedies)}};
+          {"remedies", list(diagnosis.remedies)},
+          {"no_remedy", diagnosis.no_remedy.empty() ? Json(nullptr) : Json(diagnosis.no_remedy)}};
 }
 
 }  // namespace
 
 std::string explanation_json(const explain::Explanation& explanation) {
-  const Json json = {{"source", explanation.source},
-                     {"kind", explanation.kind},
-                     {"diagnoses", list(explanation.diagnoses)},
-                     {"notes", explanation.notes}};
+  const Json json = {
+      {"source", explanation.source},
+      {"kind", explanation.kind},
+      {"diagnoses", list(explanation.diagnoses)},
+      {"notes", explanation.notes},
+      {"recording_snippet", explanation.wants_snapshot ? Json(explain::recording_snippet()) : Json(nullptr)}};
   // Logs are not always UTF-8; what is not becomes U+FFFD.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

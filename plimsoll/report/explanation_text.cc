@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/explain/fold.h"
+#include "plimsoll/explain/record.h"
 #include "plimsoll/report/explanation.h"
 
 namespace plimsoll::report {
@@ -33,12 +35,25 @@ class Writer {
       if (i > 0 && in_detail) text_ += "\n";
       in_detail ? whole(diagnosis) : line(diagnosis);
     }
+    if (explanation.wants_snapshot) recording();
     for (const std::string& note : explanation.notes) text_ += fmt::format("{}note: {}\n", count > 0 ? "\n" : "", note);
     if (!style_.full && more_) text_ += dim("\n(more with --full)\n");
     return std::move(text_);
   }
 
  private:
+  // A message says how much was alive, not what.
+  void recording() {
+    text_ +=
+        "\nto see what is alive, put this at the start of the program, run it again, and explain the file it writes\n";
+    std::string_view snippet = explain::recording_snippet();
+    while (!snippet.empty()) {
+      const size_t end = snippet.find('\n');
+      text_ += end == 0 ? "\n" : fmt::format("    {}\n", bold(snippet.substr(0, end)));
+      snippet.remove_prefix(end + 1);
+    }
+  }
+
   std::string paint(std::string_view text, const char* code) const {
     return style_.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
   }
@@ -51,9 +66,14 @@ class Writer {
     text += fmt::format("  {}", dim(fmt::format("({} confidence)", name(diagnosis.confidence))));
     std::string where;
     if (!diagnosis.device.empty()) where += fmt::format("  device {}", diagnosis.device);
-    if (!diagnosis.rank.empty()) where += fmt::format("  {}", diagnosis.rank);
+    if (diagnosis.ranks.size() > 1) {
+      where += fmt::format("  on {}", explain::ranks_text(diagnosis.ranks));
+    } else if (!diagnosis.rank.empty()) {
+      where += fmt::format("  {}", diagnosis.rank);
+    }
     if (diagnosis.line > 0) where += fmt::format("  line {}", diagnosis.line);
-    if (diagnosis.occurrences > 1) where += fmt::format("  seen {} times", diagnosis.occurrences);
+    if (diagnosis.occurrences > static_cast<int64_t>(std::max<size_t>(diagnosis.ranks.size(), 1)))
+      where += fmt::format("  seen {} times", diagnosis.occurrences);
     return text + dim(where);
   }
 
@@ -71,7 +91,7 @@ class Writer {
     facts(diagnosis.facts);
     culprits(diagnosis.culprits);
     counterfactuals(diagnosis);
-    remedies(diagnosis.remedies);
+    remedies(diagnosis);
     if (style_.full && !diagnosis.message.empty()) text_ += fmt::format("\n  message: {}\n", diagnosis.message);
     more_ = more_ || diagnosis.accounts.size() > 1 || diagnosis.culprits.size() > kFewCulprits;
   }
@@ -103,13 +123,17 @@ class Writer {
     const size_t shown = style_.full ? culprits.size() : std::min(culprits.size(), kFewCulprits);
     for (size_t i = 0; i < shown; ++i) {
       const Culprit& culprit = culprits[i];
-      const std::string inner = culprit.innermost.empty() || culprit.innermost == culprit.place
-                                    ? ""
-                                    : dim(fmt::format("  <- {}", culprit.innermost));
-      text_ += fmt::format("  {:>12}  {:<15} {:>5} x  {}{}\n", format_bytes(culprit.bytes), name(culprit.category),
-                           culprit.blocks, culprit.place, inner);
+      text_ += fmt::format("  {:>12}  {:<15} {:>5} x  {}\n", format_bytes(culprit.bytes), name(culprit.category),
+                           culprit.blocks, where(culprit));
       if (style_.full) stack(culprit);
     }
+  }
+
+  // The model's own lines where there are any, then the user's call; PyTorch's frames only in --full.
+  std::string where(const Culprit& culprit) const {
+    if (!culprit.module.empty()) return culprit.module + dim(fmt::format("  <- {}", culprit.place));
+    const bool apart = !culprit.innermost.empty() && culprit.innermost != culprit.place;
+    return culprit.place + (apart ? dim(fmt::format("  ({})", culprit.innermost)) : "");
   }
 
   void stack(const Culprit& culprit) {
@@ -125,9 +149,11 @@ class Writer {
     }
   }
 
-  void remedies(const std::vector<Remedy>& remedies) {
-    if (remedies.empty()) return;
+  void remedies(const Diagnosis& diagnosis) {
+    const std::vector<Remedy>& remedies = diagnosis.remedies;
+    if (remedies.empty() && diagnosis.cause == Cause::healthy) return;
     text_ += "\n  what would help\n";
+    if (remedies.empty()) text_ += fmt::format("  no remedy is known: {}\n", diagnosis.no_remedy);
     const size_t shown = style_.full ? remedies.size() : std::min(remedies.size(), kFewRemedies);
     for (size_t i = 0; i < shown; ++i) {
       const Remedy& remedy = remedies[i];

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/explain.h"
@@ -38,6 +40,17 @@ TEST(Causes, AStepThatDiedAtACapIsFullOfActivations) {
   EXPECT_EQ(diagnosis.place, "train.py:42 in <module>");
   EXPECT_FALSE(offers(diagnosis, "expandable_segments")) << "it would win 33 MiB where 96 are missing";
   EXPECT_TRUE(offers(diagnosis, "gradient_checkpointing_enable"));
+}
+
+TEST(Causes, WhoHoldsItIsToldByTheModelsOwnLinesAndOnceEach) {
+  const Diagnosis diagnosis = explain_file("oom_gpt2.pickle.gz").diagnoses.at(0);
+  EXPECT_EQ(diagnosis.culprits.at(0).module, "modeling_gpt2.py:608 > 305 > 240 > activations.py:66");
+  EXPECT_EQ(diagnosis.culprits[0].blocks, 17);
+  std::set<std::tuple<std::string, std::string, std::string, Category>> rows;
+  for (const Culprit& culprit : diagnosis.culprits) {
+    EXPECT_TRUE(rows.insert({culprit.place, culprit.module, culprit.innermost, culprit.category}).second)
+        << culprit.place << " " << culprit.module;
+  }
 }
 
 TEST(Causes, ALoopThatKeepsOutputsIsALeak) {

@@ -61,7 +61,7 @@ const Variation kVariations[] = {
     {"MPS in a notebook's JSON",
      R"(     "evalue": "MPS backend out of memory (MPS allocated: 8.80 GB, other allocations: 320.00 KB, max allowed: 9.07 GB). Tried to allocate 1.00 GB on private pool.",)"
      "\n",
-     Cause::device_full, 1'000'000'000},
+     Cause::device_full, kGiB},
     {"NCCL when it starts",
      "node1:2711:2790 [2] misc/strongstream.cc:41 NCCL WARN Cuda failure 2 'out of memory'\n",
      Cause::outside_framework,
@@ -88,11 +88,12 @@ const Variation kVariations[] = {
      "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
      "memory space hbm. Used 22.00G of 15.48G hbm. Exceeded hbm capacity by 6.52G.\n\nTotal hbm usage >= 22.52G:\n"
      "    reserved        530.00M\n    program          22.00G\n    arguments            0B\n",
-     Cause::request_too_large, 22 * kGiB},
+     Cause::activations,
+     {}},
     {"CuPy with grouped digits",
      "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,000,000,000 bytes (allocated so far: 6,000,000,000 "
      "bytes, limit set to: 10,000,000,000 bytes).\n",
-     Cause::device_full, 8'000'000'000},
+     Cause::cap_below_card, 8'000'000'000},
     {"a pod's cgroup of version 2, from the journal",
      "Mar 02 11:02:07 node7 kernel: python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, "
      "oom_score_adj=969\n"

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "plimsoll/base/file.h"
 #include "plimsoll/explain/explain.h"
+#include "plimsoll/explain/record.h"
 #include "plimsoll/report/chrome_trace.h"
 
 namespace plimsoll::report {
@@ -33,6 +35,22 @@ TEST(ExplanationText, ShowsWholeStacksOnDemand) {
   EXPECT_EQ(explanation_text(explanation, {}).find("_wrapped_call_impl"), std::string::npos);
   EXPECT_NE(explanation_text(explanation, {.full = true}).find("_wrapped_call_impl"), std::string::npos);
   EXPECT_NE(explanation_text(explanation, {.colour = true}).find('\x1b'), std::string::npos);
+}
+
+TEST(ExplanationText, TellsOneFailureOfSeveralRanksOnce) {
+  const std::string text = explanation_text(explain_file("rocm_ranks.txt"), {});
+  EXPECT_NE(text.find("on ranks 0-3"), std::string::npos) << text;
+  EXPECT_EQ(text.find("what would help"), text.rfind("what would help")) << text;
+}
+
+TEST(ExplanationText, ABareLogSaysHowToRecordAndSoDoTheManuals) {
+  const std::string text = explanation_text(explain_file("oom_gpt2.txt"), {});
+  EXPECT_NE(text.find("_cuda_attach_out_of_memory_observer"), std::string::npos) << text;
+  EXPECT_EQ(explanation_text(explain_file("jax_oom.txt"), {}).find("_cuda_attach"), std::string::npos);
+  for (const char* manual : {"README.md", "docs/explain.md"}) {
+    const std::string page = read_file(std::string(PLIMSOLL_SOURCE_DIR "/") + manual);
+    EXPECT_NE(page.find(explain::recording_snippet()), std::string::npos) << manual;
+  }
 }
 
 TEST(ExplanationJson, HasStableKeysAndSumsThatAddUp) {

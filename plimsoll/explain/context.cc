@@ -1,0 +1,129 @@
+#include "plimsoll/explain/context.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/explain/text_scan.h"
+
+namespace plimsoll::explain {
+namespace {
+
+using Marks = std::initializer_list<std::string_view>;
+
+bool has_any(std::string_view text, Marks marks) {
+  return std::any_of(marks.begin(), marks.end(), [&](std::string_view mark) { return contains(text, mark); });
+}
+
+std::string_view tail(std::string_view text, size_t most) {
+  return text.substr(text.size() - std::min(text.size(), most));
+}
+
+// The last traceback and what follows it; a few lines when there is none.
+std::string_view nearest(std::string_view before) {
+  const size_t traceback = before.rfind("Traceback (most recent call last)");
+  return traceback == std::string_view::npos ? tail(before, 4096) : before.substr(traceback);
+}
+
+Framework engine_of(std::string_view near) {
+  if (has_any(near, {"/vllm/", "vllm.engine", "VllmWorker"})) return Framework::vllm;
+  if (has_any(near, {"sglang/srt", "sglang.srt"})) return Framework::sglang;
+  if (has_any(near, {"text_generation_server", "text_generation_launcher", "text_generation_client"})) {
+    return Framework::tgi;
+  }
+  return Framework::unknown;
+}
+
+Task task_of(std::string_view near, Framework engine) {
+  if (engine != Framework::unknown) return Task::inference;
+  if (has_any(near, {".backward(", "in backward", "_engine_run_backward", "optimizer.step(", "training_step",
+                     "train_step", "zero/stage", "GradScaler"})) {
+    return Task::training;
+  }
+  if (has_any(near, {".generate(", "in generate", "in predict", ".predict(", "inference", "diffusers/", "/comfy/",
+                     "ComfyUI", "uvicorn", "gradio", "decorate_context"})) {
+    return Task::inference;
+  }
+  return has_any(near, {"train", "fit(", "finetune", "Trainer", "epoch", "Epoch"}) ? Task::training : Task::unknown;
+}
+
+Version version_after(std::string_view text, std::string_view mark) {
+  const size_t at = text.rfind(mark);
+  if (at == std::string_view::npos) return {};
+  std::string_view rest = text.substr(at + mark.size());
+  const auto major = leading_integer(rest);
+  const size_t dot = rest.find('.');
+  const auto minor = dot < 4 ? leading_integer(rest.substr(dot + 1)) : std::nullopt;
+  const bool sane = major && minor && *major >= 0 && *major < 100 && *minor >= 0 && *minor < 100;
+  return sane ? Version{static_cast<int>(*major), static_cast<int>(*minor)} : Version{};
+}
+
+Version torch_version(std::string_view before) {
+  for (const std::string_view mark : {"PyTorch version: ", "torch==", "torch version ", "pytorch-", "torch-"}) {
+    if (const Version version = version_after(before, mark); version != Version{}) return version;
+  }
+  return {};
+}
+
+// A bare error of the host's belongs to the library whose call was under way.
+Framework owner_of(std::string_view near) {
+  if (has_any(near, {"/torch/", "torch/utils/data"})) return Framework::torch;
+  if (has_any(near, {"/tensorflow/", "/keras/"})) return Framework::tensorflow;
+  return Framework::unknown;
+}
+
+// "Limit: 10895179776", "InUse: 10867310592": they stand before the error when the log was cut.
+void add_allocator_statistics(std::string_view before, Failure& failure) {
+  const std::string_view near = tail(before, 4096);
+  const size_t at = near.rfind("Limit: ");
+  if (at == std::string_view::npos || failure.allowed_bytes) return;
+  failure.allowed_bytes = size_after(near.substr(at), "Limit: ");
+  failure.allocated_bytes = size_after(near.substr(at), "InUse: ");
+}
+
+bool is_device(const Failure& failure) {
+  return failure.arena == Arena::device || failure.arena == Arena::device_direct;
+}
+
+// PyTorch's word for pinned memory that was refused is a CUDA error.
+void tell_pinned(std::string_view before, Failure& failure) {
+  std::string_view near = tail(before, 4096);
+  if (const size_t end = near.rfind("out of memory"); end != std::string_view::npos) near.remove_prefix(end);
+  failure.pinned_nearby =
+      has_any(near, {"pin_memory", "pinned", "HostAlloc"}) || contains(failure.message, "pin_memory");
+  if (failure.framework != Framework::torch || failure.arena != Arena::device_direct || !failure.pinned_nearby) return;
+  failure.arena = Arena::pinned_host;
+  failure.says.reset();
+}
+
+}  // namespace
+
+void add_context(std::string_view before, Failure& failure) {
+  const std::string_view near = nearest(before);
+  failure.place = user_frame_of_traceback(before);
+  tell_pinned(before, failure);
+  if (failure.framework == Framework::unknown && failure.arena == Arena::host) {
+    failure.framework = owner_of(near);
+    if (contains(near, "torch/utils/data")) failure.subject = "DataLoader workers";
+  }
+  if (failure.framework == Framework::torch) {
+    failure.engine = engine_of(near);
+    if (const Version version = torch_version(before); version != Version{}) failure.version = version;
+  }
+  const bool rocm = failure.framework == Framework::ggml && failure.backend != Backend::mps && contains(before, "ROCm");
+  if (rocm) failure.backend = Backend::rocm;  // its sources say CUDA there too
+  if (failure.task == Task::unknown) failure.task = task_of(near, failure.engine);
+  const bool bfc = failure.framework == Framework::tensorflow || failure.framework == Framework::jax;
+  if (bfc && is_device(failure)) add_allocator_statistics(before, failure);
+}
+
+OptionalBytes announced_device_bytes(std::string_view line) {
+  if (contains(line, "device:GPU:") && contains(line, "-> ")) {
+    const auto megabytes = integer_after(line, " with ");
+    if (megabytes && contains(line, " MB memory") && *megabytes > 0 && *megabytes < 1 << 24) return *megabytes * kMiB;
+  }
+  return std::nullopt;
+}
+
+}  // namespace plimsoll::explain

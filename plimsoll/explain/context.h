@@ -1,0 +1,17 @@
+// What the lines around a failure tell about it: which server ran, whether it was training, which version, how large
+// the card is, what the allocator's statistics were.
+#pragma once
+
+#include <string_view>
+
+#include "plimsoll/explain/failure.h"
+
+namespace plimsoll::explain {
+
+// `before` is the end of the log up to the failure's first line, or as much of it as is kept.
+void add_context(std::string_view before, Failure& failure);
+
+// The memory of a card as TensorFlow, JAX or llama.cpp announce it when they start; nothing in other lines.
+OptionalBytes announced_device_bytes(std::string_view line);
+
+}  // namespace plimsoll::explain

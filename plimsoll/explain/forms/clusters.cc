@@ -1,0 +1,78 @@
+// Ray, Dask and Spark: those who kill workers before the kernel does.
+#include "plimsoll/explain/line_form.h"
+
+namespace plimsoll::explain {
+namespace {
+
+constexpr LineForm kForms[] = {
+    {.framework = Framework::ray,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"killed due to the node running low on memory"},
+     .says = Cause::host_memory,
+     .sure = Confidence::high,
+     .headline = "Ray killed a task because its node's RAM was nearly full; the task held {process}",
+     .figures = {{{&Failure::process_bytes, "memory used=", {}, true},
+                  {&Failure::total_bytes, "GB / ", "GB (", true}}}},
+    {.framework = Framework::ray,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"of the memory on node", "is used ("},
+     .says = Cause::host_memory,
+     .sure = Confidence::high,
+     .headline = "The node's RAM is nearly full",
+     .figures = {{{&Failure::total_bytes, " / ", "GB)", true}}}},
+    {.framework = Framework::ray,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"killed due to memory pressure (OOM)"},
+     .none = {" 0 Workers (tasks / actors) killed"},
+     .says = Cause::host_memory,
+     .sure = Confidence::high,
+     .headline = "Ray killed workers because the node's RAM was nearly full"},
+    {.framework = Framework::ray,
+     .backend = Backend::cpu,
+     .arena = Arena::shared_memory,
+     .all = {"ObjectStoreFullError"},
+     .says = Cause::shared_memory,
+     .sure = Confidence::medium,
+     .headline = "Ray's object store, which lives in shared memory, is full; the object has {requested}",
+     .figures = {{{&Failure::requested_bytes, "Object size is "}}}},
+    {.framework = Framework::dask,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"exceeded ", "% memory budget. Restarting"},
+     .says = Cause::host_memory,
+     .sure = Confidence::medium,
+     .headline = "A Dask worker grew to its own memory limit, and its nanny restarted it"},
+    {.framework = Framework::dask,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"KilledWorker"},
+     .says = Cause::host_memory,
+     .sure = Confidence::low,
+     .headline = "Every Dask worker that ran the task died; most often of memory"},
+    {.framework = Framework::spark,
+     .backend = Backend::cpu,
+     .arena = Arena::cgroup,
+     .all = {"Container killed by YARN for exceeding", "memory limits"},
+     .says = Cause::cgroup_limit,
+     .sure = Confidence::high,
+     .headline = "YARN killed the executor's container: {allocated} in use of the {allowed} that it may have",
+     .figures = {{{&Failure::allocated_bytes, "limits. ", {}, true},
+                  {&Failure::allowed_bytes, " GB of ", "memory used"}}}},
+    {.framework = Framework::spark,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"java.lang.OutOfMemoryError: "},
+     .none = {"native thread"},
+     .says = Cause::host_memory,
+     .sure = Confidence::medium,
+     .headline = "The Java heap reached its own maximum size"},
+};
+
+}  // namespace
+
+std::span<const LineForm> cluster_forms() { return kForms; }
+
+}  // namespace plimsoll::explain

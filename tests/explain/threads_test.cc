@@ -1,0 +1,179 @@
+// Failures as people post them (tests/data/oom/threads): what share is found, explained rightly and surely, and given
+// remedies for the framework at hand.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <sstream>
+
+#include "plimsoll/explain/explain.h"
+#include "plimsoll/explain/text_scan.h"
+#include "tests/explain/vocabulary.h"
+
+namespace plimsoll::explain {
+namespace {
+
+struct Case {
+  std::string family;
+  std::string name;
+  std::string cause;  // "none" for a trap
+  std::string framework;
+  std::string remedy;
+  std::string log;
+};
+
+std::vector<std::string> fields_of(std::string_view header) {
+  std::vector<std::string> fields;
+  while (true) {
+    const size_t bar = header.find(" | ");
+    fields.emplace_back(trim(header.substr(0, bar)));
+    if (bar == std::string_view::npos) break;
+    header.remove_prefix(bar + 3);
+  }
+  fields.resize(4);
+  return fields;
+}
+
+void read_family(const std::filesystem::path& path, std::vector<Case>& cases) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("=== ") && contains(line, " | ")) {
+      const auto fields = fields_of(std::string_view(line).substr(4));
+      cases.push_back({path.stem(), fields[0], fields[1], fields[2], fields[3], ""});
+    } else if (!cases.empty()) {
+      cases.back().log += line + "\n";
+    }
+  }
+}
+
+std::vector<Case> read_half(const std::string& half) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(PLIMSOLL_SOURCE_DIR "/tests/data/oom/threads/" + half)) {
+    paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<Case> cases;
+  for (const auto& path : paths) read_family(path, cases);
+  return cases;
+}
+
+Explanation explain_text(const std::string& log) {
+  Input input;
+  input.log = read_log(*open_memory(log, "log"));
+  return explain(input, "log");
+}
+
+struct Score {
+  int failures = 0, found = 0, single = 0, cause = 0, framework = 0, remedy = 0, high = 0, high_right = 0;
+  int traps = 0, false_alarms = 0, wrong_words = 0, without_remedy = 0;
+  std::string misses;
+};
+
+bool offers(const Diagnosis& diagnosis, const std::string& text) {
+  return text == "-" || std::any_of(diagnosis.remedies.begin(), diagnosis.remedies.end(), [&](const Remedy& remedy) {
+           return contains(remedy.action, text) || contains(remedy.setting, text);
+         });
+}
+
+void miss(Score& score, const Case& item, const std::string& what) {
+  score.misses += fmt::format("  {}/{}: {}\n", item.family, item.name, what);
+}
+
+void check_words(const Case& item, const Diagnosis& diagnosis, Score& score) {
+  const bool vllm = contains(item.log, "/vllm/");
+  const Audience audience = {diagnosis.framework, vllm ? Framework::vllm : Framework::unknown, diagnosis.backend,
+                             diagnosis.task};
+  for (const Remedy& remedy : diagnosis.remedies) {
+    const std::string_view word = wrong_word(remedy, audience);
+    if (word.empty()) continue;
+    ++score.wrong_words;
+    miss(score, item, fmt::format("\"{}\" in remedy {}", word, remedy.id));
+  }
+}
+
+void judge(const Case& item, Score& score) {
+  const Explanation explanation = explain_text(item.log);
+  const auto& diagnoses = explanation.diagnoses;
+  if (item.cause == "none") {
+    ++score.traps;
+    if (diagnoses.empty()) return;
+    ++score.false_alarms;
+    return miss(score, item, "false alarm: " + diagnoses[0].headline);
+  }
+  ++score.failures;
+  if (diagnoses.empty()) return miss(score, item, "not found");
+  ++score.found;
+  const Diagnosis& first = diagnoses[0];
+  const bool right = name(first.cause) == item.cause;
+  const bool high = first.confidence == Confidence::high;
+  score.single += diagnoses.size() == 1 ? 1 : 0;
+  score.cause += right ? 1 : 0;
+  score.high += high ? 1 : 0;
+  score.high_right += high && right ? 1 : 0;
+  score.framework += name(first.framework) == item.framework ? 1 : 0;
+  score.remedy += offers(first, item.remedy) ? 1 : 0;
+  score.without_remedy += first.remedies.empty() ? 1 : 0;
+  if (diagnoses.size() > 1) miss(score, item, fmt::format("{} diagnoses", diagnoses.size()));
+  if (!right) {
+    miss(score, item, fmt::format("{} ({}) instead of {}", name(first.cause), name(first.confidence), item.cause));
+  }
+  if (name(first.framework) != item.framework) miss(score, item, fmt::format("framework {}", name(first.framework)));
+  if (!offers(first, item.remedy)) miss(score, item, "no remedy with " + item.remedy);
+  for (const Diagnosis& diagnosis : diagnoses) check_words(item, diagnosis, score);
+}
+
+Score score_of(const std::string& half) {
+  Score score;
+  for (const Case& item : read_half(half)) judge(item, score);
+  return score;
+}
+
+std::string text_of(const Score& s) {
+  return fmt::format(
+      "{} failures: found {}, once {}, cause {}, framework {}, remedy {}, high {} of which right {}; {} traps: false "
+      "alarms {}; wrong words {}, without remedy {}\n{}",
+      s.failures, s.found, s.single, s.cause, s.framework, s.remedy, s.high, s.high_right, s.traps, s.false_alarms,
+      s.wrong_words, s.without_remedy, s.misses);
+}
+
+void expect_bounds(const Score& score) {
+  const std::string text = text_of(score);
+  EXPECT_GE(score.found * 100, score.failures * 97) << text;
+  EXPECT_GE(score.cause * 100, score.failures * 93) << text;
+  EXPECT_GE(score.single * 100, score.failures * 97) << text;
+  EXPECT_GE(score.framework * 100, score.failures * 95) << text;
+  EXPECT_GE(score.remedy * 100, score.failures * 95) << text;
+  EXPECT_GE(score.high_right * 100, score.high * 97) << text;
+  EXPECT_GE(score.high * 3, score.failures) << "confidence that is never high says nothing\n" << text;
+  EXPECT_EQ(score.false_alarms, 0) << text;
+  EXPECT_EQ(score.wrong_words, 0) << text;
+  EXPECT_EQ(score.without_remedy, 0) << text;
+  if (std::getenv("PLIMSOLL_THREADS") != nullptr) std::cout << text;
+}
+
+TEST(Threads, TheHalfThatRulesWereWrittenWith) { expect_bounds(score_of("develop")); }
+
+TEST(Threads, TheHalfThatWasHeldOut) { expect_bounds(score_of("held_out")); }
+
+TEST(Threads, AreManyAndOfManyKinds) {
+  int failures = 0;
+  int traps = 0;
+  std::set<std::string> kinds;
+  for (const std::string half : {"develop", "held_out"}) {
+    for (const Case& item : read_half(half)) {
+      ++(item.cause == "none" ? traps : failures);
+      if (item.cause != "none") kinds.insert(item.family + item.framework);
+    }
+  }
+  EXPECT_GE(failures, 120);
+  EXPECT_GE(traps, 25);
+  EXPECT_GE(kinds.size(), 25u);
+}
+
+}  // namespace
+}  // namespace plimsoll::explain
