@@ -233,6 +233,13 @@ nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no
 int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
   const TrainOptions& options = run.options;
   const auto ways = train::alternatives_to(run.model, options.budget.spill_dir, run.budget, no_fit);
+  write_page(options.page, [&] {
+    const report::StepPageInput input{
+        .title = setting_text(run.model.setting()),
+        .request = run.model.request(),
+        .limit = report::PageFigure{"the budget's share for tensors", no_fit.refusal.budget_bytes}};
+    return report::refusal_page(input, no_fit.refusal, ways);
+  });
   if (options.step.json) {
     cli::print_json(refusal_json(run, no_fit, ways));
   } else {
@@ -260,10 +267,13 @@ void write_files(const BudgetRun& run, train::Fit& fit) {
   trained.predicted_peak_bytes = fit.predicted_peak_bytes;
   trained.process_peak_bytes = run.peak_bytes();
   trained.overhead_bytes = fit.overhead_bytes;
+  trained.budget_bytes = run.budget.bytes;
+  const report::PageFigure limit{"the budget's share for tensors", run.budget.bytes - fit.overhead_bytes,
+                                 "what is left beside code, libraries and stacks"};
   write_files(run.options,
               {.title = setting_text(run.model.setting()),
                .request = run.model.request(),
-               .limit = report::PageFigure{"the budget", run.budget.bytes, "of the whole process"}},
+               .limit = limit},
               std::move(trained), run.records);
 }
 

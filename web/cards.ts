@@ -10,8 +10,8 @@ export function verdict(data: PageData): HTMLElement {
   const row = element("div", "chips");
   for (const chip of chips) row.append(element("span", "chip", chip));
   text.append(row);
-  const tiles = element("div", "tiles");
-  for (const figure of data.figures.slice(0, 6)) {
+  const figures = data.figures.slice(0, 6), tiles = element("div", "tiles" + (figures.length % 3 === 0 || figures.length === 5 ? " three" : ""));
+  for (const figure of figures) {
     tiles.append(element("div", "tile", element("span", "tile-name", plainName(figure.name)),
       element("b", "", bytesText(figure.value_bytes)), figure.note ? element("small", "", figure.note) : null));
   }

@@ -60,7 +60,7 @@ export class FlameGraph {
 
   refresh(): void {
     this.stale = true;
-    if (this.inView) this.draw();
+    if (this.inView || this.store.drawsAll) this.draw();
   }
 
   private tree(): Node {
@@ -131,19 +131,24 @@ export class FlameGraph {
   private text(node: Node): string {
     return node.frame < 0 ? "all" : this.store.data.frames[node.frame];
   }
+  // Of a module within its parent, what the parent does not say.
+  private shortText(node: Node): string {
+    const text = this.text(node), outer = node.parent && node.parent.frame >= 0 ? this.text(node.parent) + "." : "";
+    return outer && text.startsWith(outer) ? text.slice(outer.length) : text;
+  }
 
   private box(node: Node, row: number, x: number, wide: number, passed: boolean): HTMLElement {
     const names = this.store.data.categories, text = this.text(node);
     let main = 0;
     node.byCategory.forEach((bytes, category) => { if (bytes > node.byCategory[main]) main = category; });
-    const box = element("button", "box" + (passed ? " passed" : ""), element("span", "", text));
+    const box = element("button", "box" + (passed ? " passed" : ""), element("span", "", this.shortText(node)));
     if (wide > 0.08) box.append(element("em", "", bytesText(node.bytes, 1)));
     box.type = "button";
     box.style.cssText = `left:${x * 100}%;width:${wide * 100}%;top:${row * ROW}px`;
     const name = names[main];
     box.style.setProperty("--fill", node.frame < 0 ? colour("rest") : colour(name === "failed request" ? "bad" : "c-" + name));
     box.setAttribute("aria-label", `${text}: ${bytesText(node.bytes)}`);
-    box.addEventListener("click", () => this.store.setFocus(passed || node.frame < 0 ? pathOf(node) : pathOf(node)));
+    box.addEventListener("click", () => this.store.setFocus(pathOf(node)));
     box.addEventListener("keydown", event => this.key(event, box));
     const tip = (px: number, py: number) => showTip(px, py, this.describe(node));
     box.addEventListener("pointermove", event => tip(event.clientX, event.clientY));

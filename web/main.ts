@@ -3,6 +3,7 @@ import { cards, details, others, verdict } from "./cards";
 import { PageData, readData } from "./data";
 import { FlameGraph } from "./flame";
 import { button, element, section, svg } from "./format";
+import { legendOf } from "./legend";
 import { SegmentMap } from "./segments";
 import { Store } from "./store";
 import { TensorTable } from "./table";
@@ -39,12 +40,12 @@ function history(data: PageData, main: HTMLElement): Store {
   if (remedies) main.append(remedies);
   const flame = section("flame", unit === "op" ? "By module" : "By module and line",
     "Everything alive at the chosen moment, outermost first, as wide as its bytes. Click a box to see it alone, here and in the timeline.");
-  flame.append(new FlameGraph(store).root);
+  flame.append(new FlameGraph(store).root, legendOf(store, "a box has the colour of what is most in it"));
   main.append(flame);
   if (store.history().timeline.blocks.address.length && store.history().timeline.ranges.bytes.length) {
     const map = section("segments", unit === "op" ? "The arena" : "Segments of the allocator",
       "To scale, in the order of addresses; hatched is free. Move the slider through time.");
-    map.append(new SegmentMap(store).root);
+    map.append(new SegmentMap(store).root, legendOf(store, "", true));
     main.append(map);
   }
   const table = new TensorTable(store), tensors = section("tensors", "Largest tensors", "Alive at the chosen moment; equal ones are one row.");
@@ -64,6 +65,7 @@ function build(): void {
   const data = readData();
   document.title = `${data.verdict.label}: ${data.title} · Plimsoll`;
   let store: Store | null = null;
+  addEventListener("beforeprint", () => { if (store) store.drawsAll = true; });
   const theme = watchTheme(() => store?.tell("theme"));
   const main = element("main");
   document.body.append(header(data, theme.toggle), main);

@@ -39,7 +39,7 @@ export class SegmentMap {
 
   refresh(): void {
     this.stale = true;
-    if (this.inView) this.draw();
+    if (this.inView || this.store.drawsAll) this.draw();
   }
 
   private alive(): { ranges: number[]; blocks: number[] } {

@@ -7,11 +7,13 @@ export type Change = "view" | "moment" | "focus" | "range" | "theme";
 
 export class Store {
   switches = 0;
-  allocator = -1;  // -1: live bytes alone
+  allocator = -1;  // that is drawn; -1: live bytes alone
+  private wanted = -1;  // that was chosen: a view may not have it
   moment = 0;      // position that flame graph, segments and table show
   focus: number[] = [];  // frames from the root of the flame graph to the chosen node
   range: [number, number] = [0, 1];
   byTime = false;
+  drawsAll = false;  // also what is out of sight: for printing
   private listeners: ((change: Change) => void)[] = [];
   private histories = new Map<number, History>();
 
@@ -19,6 +21,7 @@ export class Store {
     this.history().highlight(null);
     this.range = [0, this.history().positions];
     this.moment = this.history().peakPosition;
+    this.allocator = this.wanted = data.views[0].reserved[0]?.allocator ?? -1;
   }
 
   view(): View {
@@ -41,21 +44,22 @@ export class Store {
   }
 
   setSwitches(switches: number): void {
-    const before = this.history(), share = this.moment / before.positions;
+    const before = this.history();
     this.switches = switches;
     const now = this.history();
     if (now.timeline !== before.timeline) {
       const wasWhole = this.range[0] <= 0 && this.range[1] >= before.positions;
       const scale = now.positions / before.positions;
       this.range = wasWhole ? [0, now.positions] : [this.range[0] * scale, this.range[1] * scale];
-      this.moment = Math.min(now.positions - 1, Math.round(share * now.positions));
     }
     this.moment = now.peakPosition;
+    const lines = now.view.reserved.map(line => line.allocator);
+    this.allocator = this.wanted < 0 || lines.includes(this.wanted) ? this.wanted : lines[0] ?? -1;
     if (this.focus.length) this.applyFocus();
     this.tell("view");
   }
   setAllocator(allocator: number): void {
-    this.allocator = allocator;
+    this.allocator = this.wanted = allocator;
     this.tell("view");
   }
   setMoment(moment: number): void {

@@ -62,7 +62,7 @@ export class TensorTable {
 
   refresh(): void {
     this.stale = true;
-    if (this.inView) this.draw();
+    if (this.inView || this.store.drawsAll) this.draw();
   }
 
   draw(): void {

@@ -7,9 +7,10 @@ import { button, byteTicks, bytesText, countText, element, plainName, secondsTex
 import { Columns, History } from "./history";
 import { Store } from "./store";
 import { STACK_ORDER, colour, fit, hatch } from "./theme";
+import { categoryKeys } from "./legend";
 import { hideTip, showTip, tipLine } from "./tip";
 
-const MARGIN = { left: 66, right: 14, top: 30, bottom: 34 };
+const MARGIN = { left: 66, right: 28, top: 30, bottom: 42 };
 const STEADY = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class TimelineChart {
@@ -93,9 +94,10 @@ export class TimelineChart {
 
   private top(): number {
     const { data } = this.store;
-    let most = Math.max(...data.views.map(view => view.peak_bytes), this.store.history(data.views[0]).peak);
-    for (const view of data.views) for (const line of view.reserved) if (line.peak_bytes < most * 1.5) most = Math.max(most, line.peak_bytes);
-    if (data.limit && data.limit.value_bytes < most * 1.5) most = Math.max(most, data.limit.value_bytes);
+    const live = Math.max(...data.views.map(view => view.peak_bytes), this.store.history(data.views[0]).peak);
+    let most = live;
+    for (const view of data.views) for (const line of view.reserved) if (line.peak_bytes < live * 2.5) most = Math.max(most, line.peak_bytes);
+    if (data.limit && data.limit.value_bytes < live * 2.5) most = Math.max(most, data.limit.value_bytes);
     return most * 1.06 || 1;
   }
 
@@ -186,7 +188,7 @@ export class TimelineChart {
 
   private paintPhases(context: CanvasRenderingContext2D, height: number): void {
     const history = this.store.history();
-    const marks = history.timeline.marks.filter(mark => mark.kind === "phase" || mark.kind === "part");
+    const marks = history.timeline.marks.filter(mark => mark.kind === "phase");
     context.font = "11px system-ui, sans-serif";
     marks.forEach((mark, i) => {
       const next = marks[i + 1]?.at ?? history.positions;
@@ -198,7 +200,7 @@ export class TimelineChart {
       }
       if (to - from > context.measureText(mark.text).width + 8) {
         context.fillStyle = colour("soft");
-        context.fillText(mark.text, from + 5, MARGIN.top + 13);
+        context.fillText(mark.text, from + 2, MARGIN.top - 6);
       }
     });
   }
@@ -237,7 +239,7 @@ export class TimelineChart {
   }
 
   private paintLimit(context: CanvasRenderingContext2D, width: number, name: string, bytes: number): void {
-    const fits = bytes <= this.y.domain()[1], y = fits ? Math.round(this.y(bytes)) + 0.5 : MARGIN.top - 6.5;
+    const fits = bytes <= this.y.domain()[1], y = fits ? Math.round(this.y(bytes)) + 0.5 : MARGIN.top - 0.5;
     const text = fits ? `${name} ${bytesText(bytes)}` : `↑ ${name} ${bytesText(bytes)}, above the scale`;
     if (fits) {
       this.line(context, colour("bad"), [7, 4], 1.75, () => {
@@ -246,13 +248,13 @@ export class TimelineChart {
       });
     }
     context.font = "600 12px system-ui, sans-serif";
-    const wide = context.measureText(text).width;
+    const wide = context.measureText(text).width, left = fits ? MARGIN.left + 10 : width - MARGIN.right - wide;
     context.fillStyle = colour("panel");
     context.globalAlpha = 0.85;
-    context.fillRect(MARGIN.left + 6, y - 19, wide + 8, 15);
+    context.fillRect(left - 4, y - 19, wide + 8, 15);
     context.globalAlpha = 1;
     context.fillStyle = colour(fits ? "bad" : "soft");
-    context.fillText(text, MARGIN.left + 10, y - 7);
+    context.fillText(text, left, y - 7);
   }
 
   // The history without the switches, for comparison.
@@ -339,19 +341,13 @@ export class TimelineChart {
   private drawLegend(): void {
     const { data } = this.store, history = this.store.history();
     const now = history.at(this.hover >= 0 ? this.hover : this.store.moment);
-    const entries = [...this.order].reverse().filter(group => group < data.categories.length && (now[group] > 0 || history.timeline.blocks.category.includes(group)));
-    const items = entries.map(group => {
-      const name = data.categories[group], item = element("span", "key"), box = element("i");
-      box.style.background = name === "failed request" ? `repeating-linear-gradient(-45deg,${colour("bad")} 0 2px,${colour("panel")} 2px 5px)` : colour("c-" + name);
-      item.append(box, plainName(name), element("b", "", bytesText(now[group])));
-      return item;
-    });
+    const items = categoryKeys(this.store, now);
     const line = (className: string, text: string) => element("span", "key", element("i", "line " + className), text);
     if (history.focused) items.push(element("span", "key", element("i", "rest"), "outside the selection"));
     if (data.limit) items.push(line("limit", data.limit.name));
     const reserved = this.store.reserved();
     if (reserved) items.push(line("reserved", "reserved: " + data.allocators[reserved.allocator]));
-    if (this.store.switches) items.push(line("ghost", "as it was"));
+    if (this.store.switches) items.push(line("ghost", data.timelines[data.views[0].timeline].name));
     if (history.timeline.marks.some(mark => mark.kind === "step")) items.push(element("span", "key", element("i", "tri"), "optimizer step"));
     this.legend.replaceChildren(...items);
   }

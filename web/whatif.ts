@@ -56,7 +56,7 @@ export class WhatIf {
     const { data } = this.store, view = this.store.view(), base = data.views[0];
     const reserved = this.store.reserved(), needs = reserved ? reserved.peak_bytes : view.peak_bytes;
     const names = data.switches.filter((_, i) => this.store.switches >> i & 1).map(entry => entry.note || entry.name);
-    const what = reserved ? `reserved by ${data.allocators[reserved.allocator]}` : "live at the most";
+    const what = reserved ? `reserved (${data.allocators[reserved.allocator]})` : "live at the most";
     const parts: (Node | string)[] = [element("b", "", bytesText(needs)), ` ${what}`];
     const saved = base.peak_bytes - view.peak_bytes;
     if (this.store.switches) parts.push(saved >= 0 ? `, ${bytesText(saved)} less live` : `, ${bytesText(-saved)} more live`);

@@ -28,11 +28,15 @@ const DeviceState* device_to_draw(const Snapshot& snapshot) {
   return snapshot.devices.empty() ? nullptr : &snapshot.devices.front();
 }
 
-FrameKind kind_of(std::string_view file) {
+FrameKind kind_of(std::string_view file, std::string_view function) {
   for (const char* part : {"/torch/", "<frozen", "/contextlib.py", "/threading.py"}) {
     if (explain::contains(file, part)) return FrameKind::plumbing;
   }
-  return explain::is_library_file(file) ? FrameKind::library : FrameKind::own;
+  const bool library = explain::is_library_file(file);
+  for (const char* part : {"wrapper", "wrapped", "decorate_context", "__call__", "_call_impl"}) {
+    if (library && function == part) return FrameKind::plumbing;
+  }
+  return library ? FrameKind::library : FrameKind::own;
 }
 
 // Labels of stacks, each looked at once.
@@ -57,7 +61,7 @@ class StackLabels {
     const uint32_t place = labels_.frame(user_frame(stacks_, stack), FrameKind::own);
     std::vector<uint32_t> path;
     for (const uint32_t frame : stacks_.frames(stack)) {
-      path.push_back(labels_.frame(frame_text(stacks_, frame), kind_of(stacks_.file(frame))));
+      path.push_back(labels_.frame(frame_text(stacks_, frame), kind_of(stacks_.file(frame), stacks_.name(frame))));
     }
     std::reverse(path.begin(), path.end());
     return labels_.label(place, path.empty() ? std::vector<uint32_t>{place} : path);
@@ -115,7 +119,6 @@ class History {
                                        user_frame(snapshot_.stacks, oom->stack))});
     if (oom->requested_bytes <= 0 || oom->requested_bytes >= explain::kGarbage) return;
     made_.blocks.push_back({oom->requested_bytes, at, at + 1, stacks_.of(oom->stack), kFailedRequest, 0, 0});
-    request_ = made_.blocks.size() - 1;
   }
 
   void shift_addresses() {
@@ -136,7 +139,6 @@ class History {
   PageLabels labels_;
   StackLabels stacks_;
   PageTimeline made_;
-  std::optional<size_t> request_;
 };
 
 void add_history(Page& page, const explain::Input& input) {

@@ -50,7 +50,7 @@ struct PageRange {
 };
 
 struct PageMark {
-  std::string kind;  // "failure", "step", "phase"
+  std::string kind;  // "failure", "step" (the optimizer ends one), "phase"
   int32_t at = 0;
   std::string text;
 };

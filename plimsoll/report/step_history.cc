@@ -83,17 +83,12 @@ class TimelineMaker {
   void add(const StepPart& part) {
     const int32_t first = made_.positions;
     const Program& program = part.program;
-    if (history_.size() > 1) {
-      made_.marks.push_back({"part", first, part.times > 1 ? fmt::format("{} × {}", part.times, part.name) : part.name});
-    }
     for (size_t op = 0; op < program.ops.size(); ++op) {
-      const bool enters = op == 0 || program.ops[op].phase != program.ops[op - 1].phase;
-      const auto at = first + static_cast<int32_t>(op);
-      if (enters) made_.marks.push_back({"phase", at, std::string(program::name(program.ops[op].phase))});
       made_.ops.push_back(op_text(program, op));
       made_.seconds.push_back(static_cast<float>(now_));
       if (!part.seconds.empty()) now_ += part.seconds[op];
     }
+    add_phases(part, first);
     for (const Storage& storage : exclusive_storages(part.memory.liveness)) {
       if (storage.bytes == 0 || storage.end <= storage.first) continue;
       made_.blocks.push_back({storage.bytes, first + storage.first, first + storage.end,
@@ -103,6 +98,27 @@ class TimelineMaker {
     }
     made_.positions += static_cast<int32_t>(program.ops.size());
     arena_bytes_ = std::max(arena_bytes_, part.memory.placement.arena_bytes);
+  }
+
+  // Where each phase begins. Updates that run as soon as a gradient is there are part of the backward pass.
+  void add_phases(const StepPart& part, int32_t first) {
+    using program::Phase;
+    const Program& program = part.program;
+    std::string before = history_.size() == 1 ? ""
+                         : part.times > 1     ? fmt::format("{} × {}: ", part.times, part.name)
+                                              : part.name + ": ";
+    const auto is = [](Phase phase) { return [phase](const program::Op& op) { return op.phase == phase; }; };
+    const auto last_backward = std::find_if(program.ops.rbegin(), program.ops.rend(), is(Phase::backward)).base();
+    auto from = program.ops.begin();
+    for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) {
+      if (phase == Phase::update) from = std::max(from, last_backward);
+      const auto found = std::find_if(from, program.ops.end(), is(phase));
+      if (found == program.ops.end()) continue;
+      const auto at = first + static_cast<int32_t>(found - program.ops.begin());
+      made_.marks.push_back({"phase", at, before + std::string(program::name(phase))});
+      before.clear();
+      from = found;
+    }
   }
 
   PageLabels& labels_;

@@ -48,10 +48,10 @@ class Variants {
 
   // `base` is what the page shows first; `all` are offered.
   void add(const StepHistory& base, const std::vector<Switch>& all) {
-    add_view(0, base, "");
     for (const Switch one : all) {
       if (can_be(one)) offer(one);
     }
+    add_view(0, base, "");
     for (uint32_t mask = 1; mask < 1u << kinds_.size(); ++mask) try_variant(mask);
     drop_unmade_switches();
   }
@@ -163,13 +163,18 @@ class Variants {
   void add_view(uint32_t mask, const StepHistory& history, const std::string& note) {
     PageView view;
     view.switches = mask;
-    view.timeline = add_timeline(page_, labels_, history, mask == 0 ? "this step" : "otherwise");
+    view.timeline = add_timeline(page_, labels_, history, mask == 0 ? base_name() : "otherwise");
     view.peak_bytes = live_peak_bytes(history);
     view.seconds = seconds_of(history);
     view.note = note;
     const int64_t arena = arena_bytes(history);
     view.reserved.push_back({0, arena, {0}, {arena}});
     page_.views.push_back(std::move(view));
+  }
+
+  std::string base_name() const {
+    if (page_.verb == "plan" && offers(no_plan)) return "the plan";
+    return page_.verb == "train" ? "this run" : "this step";
   }
 
   // A switch of which no view was made would do nothing.
@@ -244,7 +249,7 @@ void add_measures(Page& page, const plan::StepPlan& step) {
   page.cards_title = "What the plan does";
   for (const plan::Measure& measure : step.measures()) {
     if (page.cards.size() == kMostCards) break;
-    page.cards.push_back({fmt::format("{} {}", measure.kind, measure.what), "", measure.saved_bytes,
+    page.cards.push_back({fmt::format("{}: {}", measure.kind, measure.what), "", measure.saved_bytes,
                           fmt::format("{}{}", format_seconds(measure.cost_s),
                                       measure.times > 1 ? fmt::format(", {} times", measure.times) : "")});
   }
@@ -339,7 +344,7 @@ Page train_page(const StepPageInput& input, const TrainedRun& run) {
   std::vector<Variants::Switch> switches = {Variants::half_batch, Variants::bf16};
   if (run.plan != nullptr) switches.insert(switches.begin(), Variants::no_plan);
   Variants(page, input).add(run.history, switches);
-  const bool kept = !input.limit || run.process_peak_bytes <= input.limit->bytes;
+  const bool kept = run.budget_bytes == 0 || run.process_peak_bytes <= run.budget_bytes;
   std::vector<double> seconds;
   for (const TrainedStep& step : run.steps) seconds.push_back(step.seconds);
   std::sort(seconds.begin(), seconds.end());
@@ -348,7 +353,7 @@ Page train_page(const StepPageInput& input, const TrainedRun& run) {
                   fmt::format("{} steps; the process took {} at most, predicted were {}", run.steps.size(),
                               format_bytes(run.process_peak_bytes), format_bytes(run.predicted_peak_bytes)),
                   {fmt::format("{} a step", format_seconds(median))}};
-  if (!input.limit) page.verdict.label = "trained";
+  if (run.budget_bytes == 0) page.verdict.label = "trained";
   if (!run.steps.empty()) {
     page.verdict.chips.push_back(
         fmt::format("loss {:.4f} at first, {:.4f} at last", run.steps.front().loss, run.steps.back().loss));
@@ -357,7 +362,7 @@ Page train_page(const StepPageInput& input, const TrainedRun& run) {
                   {"predicted", run.predicted_peak_bytes},
                   {"arena", arena_bytes(run.history)}};
   if (run.overhead_bytes > 0) page.figures.push_back({"beside the arena", run.overhead_bytes, "code, libraries, stacks"});
-  if (input.limit) page.figures.push_back({"budget", input.limit->bytes});
+  if (run.budget_bytes > 0) page.figures.push_back({"budget", run.budget_bytes, "of the whole process"});
   add_categories(page, peak_of(run.history));
   if (run.plan != nullptr) add_measures(page, *run.plan);
   return page;

@@ -44,6 +44,7 @@ struct TrainedRun {
   int64_t predicted_peak_bytes = 0;
   int64_t process_peak_bytes = 0;
   int64_t overhead_bytes = 0;  // beside the arena
+  int64_t budget_bytes = 0;    // of the process; 0: none
 };
 Page train_page(const StepPageInput& input, const TrainedRun& run);
 

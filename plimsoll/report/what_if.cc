@@ -6,8 +6,10 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/explain/causes.h"
 #include "plimsoll/explain/evidence.h"
 #include "plimsoll/explain/expandable.h"
 #include "plimsoll/memory/replay/policies.h"
@@ -91,29 +93,54 @@ class WhatIf {
          [](const PageBlock& block, const Lifetime*) { return is_activation(block); });
   }
 
-  // The inside of one block at a time stays; of the others their inputs, a tenth.
+  // The inside of one block at a time stays; of the others their inputs. What that saves at the failure is what the
+  // remedy says (a tenth for the inputs). Blocks that leak are no part of a model that repeats.
   void add_checkpointing() {
     const auto repeated = find_repeated_blocks(history_.input.snapshot.stacks, history_.timeline, at_);
-    if (!repeated) return;
+    if (!repeated || !find_growth(history_.timeline, at_).empty()) return;
     std::map<uint32_t, int64_t> runs;
-    std::map<std::pair<uint32_t, int64_t>, int64_t> last;  // begin, by stack and step
     for (const Lifetime* lifetime : lifetimes_) {
-      if (lifetime->category != Category::activation || lifetime->stack == 0) continue;
-      if (lifetime->alive_at(at_)) ++runs[lifetime->stack];
-      int64_t& begin = last.try_emplace({lifetime->stack, step_of(*lifetime)}, lifetime->begin).first->second;
-      begin = std::max(begin, lifetime->begin);
+      if (is_repeatable(*lifetime) && lifetime->alive_at(at_)) ++runs[lifetime->stack];
     }
-    const auto count = static_cast<double>(repeated->count);
+    std::erase_if(runs, [&](const auto& run) { return run.second < repeated->count; });
+    const std::set<const Lifetime*> inside = last_blocks(runs, repeated->count);
+    const auto affects = [&](const PageBlock&, const Lifetime* lifetime) {
+      return lifetime != nullptr && is_repeatable(*lifetime) && runs.count(lifetime->stack) != 0 &&
+             inside.count(lifetime) == 0;
+    };
+    int64_t affected = 0;
+    for (const Lifetime* lifetime : lifetimes_) {
+      if (lifetime->alive_at(at_) && affects({}, lifetime)) affected += lifetime->bytes;
+    }
+    if (affected == 0) return;
+    const int64_t saved = repeated->bytes - repeated->bytes / repeated->count - repeated->bytes / 10;
+    const double factor = 1 - static_cast<double>(saved) / static_cast<double>(affected);
     mark({"checkpointing", "checkpointing",
           fmt::format("the {} repeated blocks at {} keep their inputs alone, about a tenth; about 30 % more compute",
                       repeated->count, repeated->place),
-          count / (10 * (count - 1))},
-         [&](const PageBlock&, const Lifetime* lifetime) {
-           if (lifetime == nullptr || lifetime->category != Category::activation) return false;
-           const auto run = runs.find(lifetime->stack);
-           return run != runs.end() && run->second >= repeated->count &&
-                  last.at({lifetime->stack, step_of(*lifetime)}) != lifetime->begin;
-         });
+          std::clamp(factor, 0.0, 1.0)},
+         affects);
+  }
+
+  static bool is_repeatable(const Lifetime& lifetime) {
+    return lifetime.category == Category::activation && lifetime.stack != 0;
+  }
+
+  // Of each stack in each step those that its last repetition made.
+  std::set<const Lifetime*> last_blocks(const std::map<uint32_t, int64_t>& runs, int64_t count) const {
+    std::map<std::pair<uint32_t, int64_t>, std::vector<const Lifetime*>> made;
+    for (const Lifetime* lifetime : lifetimes_) {
+      if (is_repeatable(*lifetime) && runs.count(lifetime->stack) != 0) {
+        made[{lifetime->stack, step_of(*lifetime)}].push_back(lifetime);
+      }
+    }
+    std::set<const Lifetime*> last;
+    for (auto& [key, all] : made) {
+      const auto kept = static_cast<std::ptrdiff_t>(runs.at(key.first) / count);
+      std::sort(all.begin(), all.end(), [](const Lifetime* a, const Lifetime* b) { return a->begin > b->begin; });
+      last.insert(all.begin(), all.begin() + std::min<std::ptrdiff_t>(kept, std::ssize(all)));
+    }
+    return last;
   }
 
   int64_t step_of(const Lifetime& lifetime) const {
@@ -219,7 +246,7 @@ class WhatIf {
     }
   }
 
-  // What the segments at the end and the events say; a trace has neither.
+  // What the segments at the end and the events say, and at the failure what was asked for; a trace has neither.
   void add_recorded(PageView& view) const {
     if (history_.input.kind != explain::InputKind::snapshot || history_.device.segments.empty()) return;
     int64_t now = 0;
@@ -233,6 +260,10 @@ class WhatIf {
       reserved.at.push_back(static_cast<int32_t>(i));
       reserved.bytes.push_back(now);
       reserved.peak_bytes = std::max(reserved.peak_bytes, now);
+    }
+    if (const auto oom = find_oom(history_.device); oom && oom->requested_bytes < explain::kGarbage) {
+      const int64_t wanted = reserved_bytes(history_.device, oom->event) + oom->requested_bytes;
+      reserved.peak_bytes = std::max(reserved.peak_bytes, wanted);
     }
     view.reserved.push_back(std::move(reserved));
   }
