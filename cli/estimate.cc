@@ -12,8 +12,8 @@
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
-#include "plimsoll/models/step.h"
 #include "plimsoll/memory/limits.h"
+#include "plimsoll/models/step.h"
 #include "plimsoll/report/chrome_trace.h"
 #include "plimsoll/report/plot.h"
 #include "plimsoll/report/step_page.h"
@@ -248,14 +248,12 @@ void write_files(const EstimateOptions& given, const Report& report) {
   }
   write_page(given.page, [&] {
     const Budget machine = machine_budget();
-    return report::estimate_page({.title = title_of(report),
-                                  .request = {.model = report.model,
-                                              .step = report.asked,
-                                              .allow = given.allow,
-                                              .threads = given.step.threads},
-                                  .with_kernels = report.without_scratch.empty(),
-                                  .limit = report::PageFigure{"this machine", machine.bytes, machine.source}},
-                                 history);
+    return report::estimate_page(
+        {.title = title_of(report),
+         .request = {.model = report.model, .step = report.asked, .allow = given.allow, .threads = given.step.threads},
+         .with_kernels = report.without_scratch.empty(),
+         .limit = report::PageFigure{"this machine", machine.bytes, machine.source}},
+        history);
   });
 }
 

@@ -62,7 +62,8 @@ inline void open_in_browser(const std::string& path) {
   const int failed = posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
   int status = 0;
-  const bool opened = failed == 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  const bool opened =
+      failed == 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (opened) {
     tell("page: {}\n", absolute);
   } else {

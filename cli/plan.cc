@@ -133,8 +133,8 @@ report::StepPageInput page_input(const train::ModelForms& model, int64_t budget_
 
 void write_files(const PlanVerb& verb, const train::ModelForms& model, const plan::StepPlan& step) {
   if (!verb.page.chrome_trace.empty()) {
-    write_file(verb.page.chrome_trace, report::chrome_trace(report::history_of(step, model.forms().costs),
-                                                            setting_text(model.setting())));
+    write_file(verb.page.chrome_trace,
+               report::chrome_trace(report::history_of(step, model.forms().costs), setting_text(model.setting())));
   }
   write_page(verb.page, [&] { return report::plan_page(page_input(model, step.budget_bytes), step); });
 }
@@ -143,8 +143,7 @@ int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Ref
   plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
   if (!verb.budget.spill_dir.empty()) search.spill = model.spill_in(verb.budget.spill_dir);
   const auto ways = train::find_alternatives(model.request(), search, model.why_whole());
-  write_page(verb.page,
-             [&] { return report::refusal_page(page_input(model, refusal.budget_bytes), refusal, ways); });
+  write_page(verb.page, [&] { return report::refusal_page(page_input(model, refusal.budget_bytes), refusal, ways); });
   const auto print = verb.step.json ? print_refusal_json : print_refusal;
   print(model.setting(), refusal, ways, model.why_whole());
   return kFinding;
@@ -252,7 +251,8 @@ int work_on_lock(const PlanVerb& verb) {
 void require_one_step(const PlanVerb& verb) {
   if (!verb.page.wants_any()) return;
   if (verb.max_batch || !verb.check.empty() || !verb.lock.empty() || !verb.check_lock.empty()) {
-    throw ArgumentError("--html, --open and --chrome-trace are of a plan that is made: leave --max-batch, --check and --lock out");
+    throw ArgumentError(
+        "--html, --open and --chrome-trace are of a plan that is made: leave --max-batch, --check and --lock out");
   }
 }
 

@@ -212,7 +212,8 @@ inline report::Page page_of(const Findings& found, const ScriptOptions& options,
   report::Page page = report::explanation_page(explain::explain(input, title), input);
   page.verb = "estimate";
   page.title = title;
-  page.verdict = {found.fits ? "good" : "bad", found.fits ? "fits" : "does not fit",
+  page.verdict = {found.fits ? "good" : "bad",
+                  found.fits ? "fits" : "does not fit",
                   fmt::format("On {}, which has {} left beside the context", found.card.title,
                               format_bytes(found.card.left_bytes())),
                   {"estimated on a simulated card"}};

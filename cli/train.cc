@@ -270,10 +270,7 @@ void write_files(const BudgetRun& run, train::Fit& fit) {
   trained.budget_bytes = run.budget.bytes;
   const report::PageFigure limit{"the budget's share for tensors", run.budget.bytes - fit.overhead_bytes,
                                  "what is left beside code, libraries and stacks"};
-  write_files(run.options,
-              {.title = setting_text(run.model.setting()),
-               .request = run.model.request(),
-               .limit = limit},
+  write_files(run.options, {.title = setting_text(run.model.setting()), .request = run.model.request(), .limit = limit},
               std::move(trained), run.records);
 }
 

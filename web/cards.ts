@@ -33,16 +33,15 @@ async function copy(text: string, from: HTMLElement): Promise<boolean> {
   }
 }
 
-function setting(text: string): HTMLElement {
-  const code = element("code", "", text), row = element("div", "setting", code);
+function copyButton(code: HTMLElement): HTMLElement {
+  const text = code.textContent!;
   const take = button("copy", "copy", () => {
     void copy(text, code).then(done => {
       take.textContent = done ? "copied" : "press Ctrl+C";
       setTimeout(() => { take.textContent = "copy"; }, 1600);
     });
   }, "copy this line");
-  row.append(take);
-  return row;
+  return take;
 }
 
 function card(entry: Card, number: number, most: number): HTMLElement {
@@ -55,7 +54,11 @@ function card(entry: Card, number: number, most: number): HTMLElement {
   }
   if (entry.cost) facts.append(element("span", "chip", "costs: " + entry.cost));
   made.append(facts);
-  if (entry.setting) made.append(setting(entry.setting));
+  if (entry.setting) {
+    const code = element("code", "setting", entry.setting);
+    facts.append(copyButton(code));
+    made.append(code);
+  }
   return made;
 }
 

@@ -29,8 +29,8 @@ class StepWriter {
       for (int64_t run = 0; run < part.times; ++run) write(part, live);
     }
     if (peak_bytes_ > 0) {
-      add(R"("ph":"i","name":{},"tid":0,"ts":{:.3f},"s":"p")", json_text(fmt::format("peak: {} bytes live", peak_bytes_)),
-          peak_us_);
+      add(R"("ph":"i","name":{},"tid":0,"ts":{:.3f},"s":"p")",
+          json_text(fmt::format("peak: {} bytes live", peak_bytes_)), peak_us_);
     }
     write_steps(measured);
     return text_ + "]}\n";

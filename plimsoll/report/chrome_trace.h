@@ -11,9 +11,10 @@ namespace plimsoll::report {
 
 std::string chrome_trace(const explain::Snapshot& snapshot);
 
-// A step of a model: each op where it runs, as often as it runs, one track for each phase and one for copies to and from
-// a file; the peak as an instant. `measured`: seconds of the steps of a run, which go on a track of their own. Where the
-// times of ops are not known each takes a microsecond.
-std::string chrome_trace(const StepHistory& history, const std::string& title, const std::vector<double>& measured = {});
+// A step of a model: each op where it runs, as often as it runs, one track for each phase and one for copies to and
+// from a file; the peak as an instant. `measured`: seconds of the steps of a run, which go on a track of their own.
+// Where the times of ops are not known each takes a microsecond.
+std::string chrome_trace(const StepHistory& history, const std::string& title,
+                         const std::vector<double>& measured = {});
 
 }  // namespace plimsoll::report

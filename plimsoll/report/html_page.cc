@@ -169,8 +169,10 @@ PageVerdict verdict_of(const Diagnosis& diagnosis) {
 
 void add_diagnosis(Page& page, const Diagnosis& diagnosis) {
   page.verdict = verdict_of(diagnosis);
-  if (diagnosis.requested_bytes) page.figures.push_back({"asked for", *diagnosis.requested_bytes, "the request that failed"});
-  for (const explain::Account& account : diagnosis.accounts) page.figures.push_back({account.name, account.total_bytes});
+  if (diagnosis.requested_bytes)
+    page.figures.push_back({"asked for", *diagnosis.requested_bytes, "the request that failed"});
+  for (const explain::Account& account : diagnosis.accounts)
+    page.figures.push_back({account.name, account.total_bytes});
   if (diagnosis.limit_bytes) {
     page.limit = PageFigure{"limit", *diagnosis.limit_bytes, ""};
     page.figures.push_back({"limit", *diagnosis.limit_bytes, "the most there could be"});

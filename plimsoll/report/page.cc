@@ -110,8 +110,7 @@ Json figure_json(const PageFigure& figure) {
 }
 
 Json verdict_json(const PageVerdict& verdict) {
-  return {
-      {"tone", verdict.tone}, {"label", verdict.label}, {"headline", verdict.headline}, {"chips", verdict.chips}};
+  return {{"tone", verdict.tone}, {"label", verdict.label}, {"headline", verdict.headline}, {"chips", verdict.chips}};
 }
 
 Json card_json(const PageCard& card) {

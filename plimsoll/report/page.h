@@ -37,8 +37,8 @@ struct PageBlock {
   int32_t end = 0;
   uint32_t label = 0;
   uint8_t category = 0;
-  uint8_t affected = 0;   // bit i: Page::switches[i] scales it
-  int64_t address = -1;   // -1: not known
+  uint8_t affected = 0;  // bit i: Page::switches[i] scales it
+  int64_t address = -1;  // -1: not known
 };
 
 // Memory that an allocator has from its device at the positions [begin, end).
@@ -58,7 +58,7 @@ struct PageMark {
 // Positions are events of an allocator (state: after it) or ops of a step (state: while it runs).
 struct PageTimeline {
   std::string name;
-  std::string unit;            // "event" or "op"
+  std::string unit;  // "event" or "op"
   int32_t positions = 0;
   std::vector<float> seconds = {};  // when each position begins, and the end; empty: not known
   std::vector<PageBlock> blocks = {};

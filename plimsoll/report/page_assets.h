@@ -3,7 +3,7 @@
 
 namespace plimsoll::report {
 
-extern const char* const kPageHead;    // up to and with <body>; the data and the script follow
+extern const char* const kPageHead;  // up to and with <body>; the data and the script follow
 extern const char* const kPageStyle;
 extern const char* const kPageScript;
 

@@ -72,8 +72,8 @@ class TimelineMaker {
 
   PageTimeline make() {
     for (const StepPart& part : history_) add(part);
-    const bool timed = std::all_of(history_.begin(), history_.end(),
-                                   [](const StepPart& part) { return !part.seconds.empty(); });
+    const bool timed =
+        std::all_of(history_.begin(), history_.end(), [](const StepPart& part) { return !part.seconds.empty(); });
     timed ? made_.seconds.push_back(static_cast<float>(now_)) : made_.seconds.clear();
     made_.ranges.push_back({0, arena_bytes_, 0, made_.positions});
     return std::move(made_);
@@ -92,9 +92,8 @@ class TimelineMaker {
     for (const Storage& storage : exclusive_storages(part.memory.liveness)) {
       if (storage.bytes == 0 || storage.end <= storage.first) continue;
       made_.blocks.push_back({storage.bytes, first + storage.first, first + storage.end,
-                              label_of(labels_, program, storage),
-                              static_cast<uint8_t>(category_of(program, storage)), 0,
-                              part.memory.placement.offsets[static_cast<size_t>(storage.buffer)]});
+                              label_of(labels_, program, storage), static_cast<uint8_t>(category_of(program, storage)),
+                              0, part.memory.placement.offsets[static_cast<size_t>(storage.buffer)]});
     }
     made_.positions += static_cast<int32_t>(program.ops.size());
     arena_bytes_ = std::max(arena_bytes_, part.memory.placement.arena_bytes);

@@ -223,8 +223,8 @@ Peak peak_of(const StepHistory& history) {
 }
 
 void add_categories(Page& page, const Peak& peak) {
-  for (const Category category : {Category::parameter, Category::optimizer_state, Category::gradient,
-                                  Category::activation, Category::scratch}) {
+  for (const Category category :
+       {Category::parameter, Category::optimizer_state, Category::gradient, Category::activation, Category::scratch}) {
     const int64_t bytes = peak.live[static_cast<size_t>(category)];
     if (bytes > 0) page.figures.push_back({fmt::format("{} at the peak", name(category)), bytes});
   }
@@ -275,23 +275,22 @@ Page estimate_page(const StepPageInput& input, const StepHistory& history) {
   const Peak peak = peak_of(history);
   const int64_t arena = arena_bytes(history);
   const bool fits = !input.limit || arena <= input.limit->bytes;
-  page.verdict = {input.limit ? (fits ? "good" : "bad") : "neutral", format_bytes(arena),
-                  fmt::format("A step takes {}{}; the peak is at {} in the {} pass", format_bytes(arena),
-                              input.limit ? fmt::format(", and {} has {}", input.limit->name,
-                                                        format_bytes(input.limit->bytes))
-                                          : "",
-                              peak.op, peak.phase),
-                  step_chips(history)};
+  page.verdict = {
+      input.limit ? (fits ? "good" : "bad") : "neutral", format_bytes(arena),
+      fmt::format(
+          "A step takes {}{}; the peak is at {} in the {} pass", format_bytes(arena),
+          input.limit ? fmt::format(", and {} has {}", input.limit->name, format_bytes(input.limit->bytes)) : "",
+          peak.op, peak.phase),
+      step_chips(history)};
   page.figures.push_back({"peak", arena, "the arena that holds the step"});
   page.figures.push_back({"live at the peak", peak.bytes, "without padding and gaps"});
   add_categories(page, peak);
   const std::string model = input.request.model.name;
   const int64_t batch = batch_of(input.request);
-  add_switch_cards(page,
-                   {{"half_batch", fmt::format("plimsoll estimate {} --batch {}", model, batch / 2)},
-                    {"bf16", fmt::format("plimsoll estimate {} --batch {} --precision bf16", model, batch)},
-                    {"recompute", fmt::format("plimsoll plan {} --batch {} --budget {}MiB", model, batch,
-                                              (arena / 2 + kMiB - 1) / kMiB)}});
+  add_switch_cards(page, {{"half_batch", fmt::format("plimsoll estimate {} --batch {}", model, batch / 2)},
+                          {"bf16", fmt::format("plimsoll estimate {} --batch {} --precision bf16", model, batch)},
+                          {"recompute", fmt::format("plimsoll plan {} --batch {} --budget {}MiB", model, batch,
+                                                    (arena / 2 + kMiB - 1) / kMiB)}});
   return page;
 }
 
@@ -321,16 +320,21 @@ Page refusal_page(const StepPageInput& input, const plan::Refusal& refusal,
   const plan::StepForms forms = model.forms();
   kernels::Lowered lowered = forms.whole();
   std::vector<double> seconds = forms.costs(lowered).seconds;
-  Variants(page, input).add(history_of(std::move(lowered), std::move(seconds)),
-                            {Variants::half_batch, Variants::bf16, Variants::recompute});
-  page.verdict = {"bad", "does not fit",
-                  fmt::format("The smallest budget is {}, set by {}", format_bytes(refusal.smallest_bytes),
-                              refusal.binding_op)};
+  Variants(page, input)
+      .add(history_of(std::move(lowered), std::move(seconds)),
+           {Variants::half_batch, Variants::bf16, Variants::recompute});
+  page.verdict = {
+      "bad", "does not fit",
+      fmt::format("The smallest budget is {}, set by {}", format_bytes(refusal.smallest_bytes), refusal.binding_op)};
   page.figures = {{"budget", refusal.budget_bytes},
                   {"smallest budget", refusal.smallest_bytes},
                   {"no plan below", refusal.bound_bytes},
                   {"unplanned", refusal.unplanned_bytes}};
   page.cards_title = "What would fit";
+  page.cards.push_back({"the smallest budget that was found to do",
+                        fmt::format("--budget {}MiB", (refusal.smallest_bytes + kMiB - 1) / kMiB),
+                        {},
+                        fmt::format("about {} a step", format_seconds(refusal.smallest_s))});
   for (const train::Alternative& way : ways) {
     page.cards.push_back({way.note.empty() ? "fits with " + way.how() : way.note, way.how(),
                           refusal.smallest_bytes - way.arena_bytes,
@@ -349,7 +353,8 @@ Page train_page(const StepPageInput& input, const TrainedRun& run) {
   for (const TrainedStep& step : run.steps) seconds.push_back(step.seconds);
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds.empty() ? 0 : seconds[seconds.size() / 2];
-  page.verdict = {kept ? "good" : "bad", kept ? "kept to the budget" : "above the budget",
+  page.verdict = {kept ? "good" : "bad",
+                  kept ? "kept to the budget" : "above the budget",
                   fmt::format("{} steps; the process took {} at most, predicted were {}", run.steps.size(),
                               format_bytes(run.process_peak_bytes), format_bytes(run.predicted_peak_bytes)),
                   {fmt::format("{} a step", format_seconds(median))}};
@@ -361,7 +366,8 @@ Page train_page(const StepPageInput& input, const TrainedRun& run) {
   page.figures = {{"process, measured", run.process_peak_bytes, "at most"},
                   {"predicted", run.predicted_peak_bytes},
                   {"arena", arena_bytes(run.history)}};
-  if (run.overhead_bytes > 0) page.figures.push_back({"beside the arena", run.overhead_bytes, "code, libraries, stacks"});
+  if (run.overhead_bytes > 0)
+    page.figures.push_back({"beside the arena", run.overhead_bytes, "code, libraries, stacks"});
   if (run.budget_bytes > 0) page.figures.push_back({"budget", run.budget_bytes, "of the whole process"});
   add_categories(page, peak_of(run.history));
   if (run.plan != nullptr) add_measures(page, *run.plan);

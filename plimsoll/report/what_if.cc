@@ -76,9 +76,7 @@ class WhatIf {
     for (const size_t i : affected) blocks_[i].affected |= bit;
   }
 
-  static bool is(const PageBlock& block, Category category) {
-    return block.category == static_cast<uint8_t>(category);
-  }
+  static bool is(const PageBlock& block, Category category) { return block.category == static_cast<uint8_t>(category); }
   static bool is_activation(const PageBlock& block) {
     return is(block, Category::activation) || block.category == kFailedRequest;
   }

@@ -14,8 +14,8 @@ struct RecordedHistory {
   const explain::Timeline& timeline;
 };
 
-// Adds switches, allocators and views to a page whose first timeline has the history's blocks; marks the blocks that the
-// switches affect. Peaks count up to the failure, with its request granted.
+// Adds switches, allocators and views to a page whose first timeline has the history's blocks; marks the blocks that
+// the switches affect. Peaks count up to the failure, with its request granted.
 void add_what_if(Page& page, const RecordedHistory& history);
 
 }  // namespace plimsoll::report

@@ -72,8 +72,7 @@ TEST(HtmlPage, CheckpointingSavesWhatTheRemedySays) {
   const auto input = explain::read_input(kData + "oom_gpt2.pickle.gz");
   const auto& device = input.snapshot.devices[0];
   const auto timeline = make_timeline(input.snapshot, device, stack_roles(input.snapshot.stacks));
-  const auto repeated =
-      find_repeated_blocks(input.snapshot.stacks, timeline, explain::find_oom(device)->event);
+  const auto repeated = find_repeated_blocks(input.snapshot.stacks, timeline, explain::find_oom(device)->event);
   ASSERT_TRUE(repeated);
   const int64_t saved = repeated->bytes - repeated->bytes / repeated->count - repeated->bytes / 10;
   EXPECT_NEAR(static_cast<double>(page.views[0].peak_bytes - view_with(page, "checkpointing").peak_bytes),
