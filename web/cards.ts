@@ -44,13 +44,13 @@ function copyButton(code: HTMLElement): HTMLElement {
   return take;
 }
 
-function card(entry: Card, number: number, most: number): HTMLElement {
+function card(entry: Card, number: number, most: number, gained: boolean): HTMLElement {
   const made = element("article", "card", element("span", "number-badge", String(number)), element("h3", "", entry.action));
   const facts = element("div", "card-facts");
   if (entry.saves_bytes) {
     const bar = element("i", "saves-bar");
     bar.style.width = Math.max(2, Math.min(100, 100 * entry.saves_bytes / most)) + "%";
-    made.append(element("div", "saves", element("b", "", bytesText(entry.saves_bytes)), " saved", element("div", "track", bar)));
+    made.append(element("div", "saves", element("b", "", bytesText(entry.saves_bytes)), gained ? " gained" : " saved", element("div", "track", bar)));
   }
   if (entry.cost) facts.append(element("span", "chip", "costs: " + entry.cost));
   made.append(facts);
@@ -63,12 +63,14 @@ function card(entry: Card, number: number, most: number): HTMLElement {
 }
 
 export function cards(data: PageData): HTMLElement | null {
-  if (!data.cards.length) return null;
+  const none = data.diagnoses[0]?.no_remedy;
+  if (!data.cards.length && !none) return null;
   const made = section("remedies", data.cards_title), grid = element("div", "cards");
+  if (none) made.append(element("p", "about", none));
   // One that outgrows all others (a cap raised to the whole card) must not make their bars vanish.
   const saves = data.cards.map(entry => entry.saves_bytes ?? 0).sort((a, b) => b - a);
   const most = saves.length > 1 && saves[1] > 0 ? Math.min(saves[0], saves[1] * 1.25) : saves[0] || 1;
-  data.cards.forEach((entry, i) => grid.append(card(entry, i + 1, most)));
+  data.cards.forEach((entry, i) => grid.append(card(entry, i + 1, most, data.verb === "explain")));
   made.append(grid);
   return made;
 }
@@ -93,6 +95,7 @@ function lines(title: string, rows: [string, string, string][]): HTMLElement | n
   return element("div", "block", element("h3", "", title), table);
 }
 
+const inner = (way: string, place: string) => way && way !== place ? "  ← " + way : "";
 const orNothing = (bytes: number | null) => bytes === null ? "" : bytesText(bytes);
 
 export function details(diagnosis: Diagnosis): HTMLElement {
@@ -105,11 +108,20 @@ export function details(diagnosis: Diagnosis): HTMLElement {
     lines("The same history would have needed",
       diagnosis.counterfactuals.map(other => [bytesText(other.needs_bytes), other.name, other.note])),
     lines("Who holds it", diagnosis.culprits.map(culprit => [bytesText(culprit.held_bytes),
-      culprit.place + (culprit.innermost && culprit.innermost !== culprit.place ? "  ← " + culprit.innermost : ""),
+      culprit.place + inner(culprit.module || culprit.innermost, culprit.place),
       `${plainName(culprit.category)}, ${culprit.blocks} ×`])),
   ];
   for (const part of parts) if (part) made.append(part);
   if (diagnosis.message) made.append(element("div", "block", element("h3", "", "Message"), element("pre", "", diagnosis.message)));
+  return made;
+}
+
+// How to get a history next time, where there is none.
+export function recording(data: PageData): HTMLElement | null {
+  if (!data.recording_snippet) return null;
+  const made = section("recording", "To see what was alive", "These lines at the start of the program write a snapshot when memory runs out.");
+  const code = element("code", "setting", data.recording_snippet);
+  made.append(element("div", "card-facts", copyButton(code)), code);
   return made;
 }
 
@@ -122,7 +134,7 @@ export function others(data: PageData): HTMLElement | null {
     const fold = element("details", "fold", element("summary", "", element("b", "", plainName(diagnosis.cause)),
       " " + diagnosis.headline, element("span", "soft", diagnosis.line ? `  line ${diagnosis.line}` : "")));
     const grid = element("div", "cards");
-    diagnosis.remedies.forEach((remedy, i) => grid.append(card({ ...remedy, cost: remedy.time_cost }, i + 1, remedy.saves_bytes ?? 1)));
+    diagnosis.remedies.forEach((remedy, i) => grid.append(card({ ...remedy, cost: remedy.time_cost }, i + 1, remedy.saves_bytes ?? 1, true)));
     fold.append(grid, details(diagnosis));
     made.append(fold);
   }

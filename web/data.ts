@@ -22,14 +22,16 @@ export interface Diagnosis {
   cause: string; confidence: string; headline: string; device: string; rank: string; place: string; line: number;
   occurrences: number; message: string; accounts: Account[];
   facts: { fact: string; value_bytes: number | null }[];
-  culprits: { place: string; innermost: string; category: string; blocks: number; held_bytes: number }[];
+  culprits: { place: string; innermost: string; module?: string; category: string; blocks: number; held_bytes: number }[];
   counterfactuals: { name: string; needs_bytes: number; note: string }[];
   remedies: { action: string; setting: string; saves_bytes: number | null; time_cost: string }[];
+  no_remedy?: string | null;
 }
 export interface PageData {
   schema: number; verb: string; title: string;
   verdict: { tone: string; label: string; headline: string; chips: string[] };
-  figures: Figure[]; limit: Figure | null; cards_title: string; cards: Card[]; diagnoses: Diagnosis[]; notes: string[];
+  figures: Figure[]; limit: Figure | null; cards_title: string; cards: Card[]; diagnoses: Diagnosis[];
+  recording_snippet: string | null; notes: string[];
   categories: string[]; frames: string[]; frameKinds: Uint8Array;
   labelPlace: Uint32Array; labelPath: Uint32Array; labelStart: Uint32Array;
   timelines: Timeline[]; switches: Switch[]; allocators: string[]; views: View[];

@@ -1,5 +1,5 @@
 // The page: reads the data that stands in it and builds what there is to show.
-import { cards, details, others, verdict } from "./cards";
+import { cards, details, others, recording, verdict } from "./cards";
 import { PageData, readData } from "./data";
 import { FlameGraph } from "./flame";
 import { button, element, section, svg } from "./format";
@@ -75,6 +75,8 @@ function build(): void {
   else {
     const remedies = cards(data);
     if (remedies) main.append(remedies);
+    const snippet = recording(data);
+    if (snippet) main.append(snippet);
   }
   if (data.diagnoses.length) {
     const made = section("details", "The figures");

@@ -137,7 +137,9 @@ Json to_json(const Page& page) {
   json["limit"] = page.limit ? figure_json(*page.limit) : Json(nullptr);
   json["cards_title"] = page.cards_title;
   json["cards"] = list(page.cards, card_json);
-  json["diagnoses"] = page.explanation ? Json::parse(explanation_json(*page.explanation))["diagnoses"] : Json::array();
+  const Json explained = page.explanation ? Json::parse(explanation_json(*page.explanation)) : Json::object();
+  json["diagnoses"] = explained.value("diagnoses", Json::array());
+  json["recording_snippet"] = explained.value("recording_snippet", Json(nullptr));
   json["notes"] = page.notes;
   json["categories"] = category_names();
   json["frames"] = list(page.frames, [](const PageFrame& frame) { return frame.text; });

@@ -22,12 +22,14 @@ class Builder {
     int64_t from = address;
     for (auto range = first_touching(address); range != open_.end() && range->first < end;) {
       const PageRange whole = range->second;
+      const int64_t whole_end = whole.address + whole.bytes;
       range = open_.erase(range);
       if (whole.address > from) older(from, whole.address - from, at);
-      from = std::max(from, whole.address + whole.bytes);
-      close(whole, at);
+      const int64_t first = std::max(address, whole.address);
+      close({first, std::min(end, whole_end) - first, whole.begin, at});
+      from = whole_end;
       add(whole.address, address - whole.address, whole.begin);
-      if (whole.address + whole.bytes > end) add(end, whole.address + whole.bytes - end, whole.begin);
+      add(end, whole_end - end, whole.begin);
     }
     if (from < end) older(from, end - from, at);
   }
@@ -57,8 +59,7 @@ class Builder {
     const auto before = std::prev(range);
     return before->first + before->second.bytes > address ? before : range;
   }
-  void close(PageRange range, int32_t at) {
-    range.end = at;
+  void close(const PageRange& range) {
     if (range.end > range.begin) done_.push_back(range);
   }
   void older(int64_t address, int64_t bytes, int32_t end) { done_.push_back({address, bytes, 0, end}); }

@@ -89,7 +89,9 @@ TEST(StepPage, APlanFitsAndTheStepWithoutItDoesNot) {
   const train::ModelForms model(small_request());
   const int64_t whole = plan::plan_memory(model.forms().whole()).placement.arena_bytes;
   plan::PlanOptions options;
-  options.budget_bytes = whole * 8 / 10;
+  options.budget_bytes = 1;
+  const auto refused = plan::plan_step(model.forms(), options);
+  options.budget_bytes = (std::get<plan::Refusal>(refused).smallest_bytes + whole) / 2;
   const auto made = plan::plan_step(model.forms(), options);
   const auto* step = std::get_if<plan::StepPlan>(&made);
   ASSERT_NE(step, nullptr);
