@@ -88,11 +88,12 @@ class History {
     made_.unit = "event";
     made_.positions = static_cast<int32_t>(timeline_.events);
     for (const explain::SnapshotEvent& event : device_.events) {
-      made_.seconds.push_back(static_cast<float>(event.time_us - device_.events.front().time_us) / 1e6f);
+      const double since = static_cast<double>(event.time_us) - static_cast<double>(device_.events.front().time_us);
+      made_.seconds.push_back(static_cast<float>(since / 1e6));
     }
     made_.seconds.push_back(made_.seconds.empty() ? 0.0f : made_.seconds.back());
     if (has_addresses_) made_.ranges = segment_history(device_);
-    for (const Lifetime& lifetime : timeline_.lifetimes) add(lifetime);
+    for (const Lifetime* lifetime : drawn_lifetimes(timeline_)) add(*lifetime);
     add_failure();
     for (const int64_t step : timeline_.step_ends) made_.marks.push_back({"step", static_cast<int32_t>(step), ""});
     shift_addresses();
@@ -101,7 +102,6 @@ class History {
 
  private:
   void add(const Lifetime& lifetime) {
-    if (lifetime.bytes <= 0) return;
     const bool older = lifetime.begin < 0 && lifetime.stack == 0;
     made_.blocks.push_back({lifetime.bytes, static_cast<int32_t>(std::max<int64_t>(0, lifetime.begin)),
                             static_cast<int32_t>(std::min(lifetime.end, timeline_.events)),

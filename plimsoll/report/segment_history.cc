@@ -8,6 +8,12 @@ namespace {
 
 using explain::Action;
 
+// No memory lies elsewhere: a recording may be corrupt.
+bool is_sane(uint64_t address, int64_t bytes) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  return address <= uint64_t{kMost} && bytes > 0 && bytes <= kMost;
+}
+
 class Builder {
  public:
   explicit Builder(int32_t events) : events_(events) {}
@@ -75,6 +81,7 @@ std::vector<PageRange> segment_history(const explain::DeviceState& device) {
   Builder builder(static_cast<int32_t>(device.events.size()));
   for (size_t i = 0; i < device.events.size(); ++i) {
     const explain::SnapshotEvent& event = device.events[i];
+    if (!is_sane(event.address, event.bytes)) continue;
     const auto address = static_cast<int64_t>(event.address);
     const auto at = static_cast<int32_t>(i);
     if (event.action == Action::segment_alloc || event.action == Action::segment_map) {
@@ -84,7 +91,7 @@ std::vector<PageRange> segment_history(const explain::DeviceState& device) {
     }
   }
   for (const explain::Segment& segment : device.segments) {
-    builder.finish(static_cast<int64_t>(segment.address), segment.bytes);
+    if (is_sane(segment.address, segment.bytes)) builder.finish(static_cast<int64_t>(segment.address), segment.bytes);
   }
   return builder.take();
 }

@@ -32,13 +32,13 @@ std::unique_ptr<replay::Policy> policy_of(Allocator allocator) {
 class WhatIf {
  public:
   WhatIf(Page& page, const RecordedHistory& history)
-      : page_(page), history_(history), blocks_(page.timelines.front().blocks) {
+      : page_(page),
+        history_(history),
+        blocks_(page.timelines.front().blocks),
+        lifetimes_(drawn_lifetimes(history.timeline)) {
     const auto oom = find_oom(history.device);
     at_ = oom ? oom->event : history.timeline.peak_event;
     last_ = oom ? static_cast<int32_t>(oom->event) : page.timelines.front().positions - 1;
-    for (const Lifetime& lifetime : history.timeline.lifetimes) {
-      if (lifetime.bytes > 0) lifetimes_.push_back(&lifetime);
-    }
   }
 
   void add() {
@@ -276,6 +276,18 @@ class WhatIf {
 };
 
 }  // namespace
+
+std::vector<const Lifetime*> drawn_lifetimes(const explain::Timeline& timeline) {
+  constexpr int64_t kMostBytes = int64_t{1} << 60;
+  std::vector<const Lifetime*> drawn;
+  int64_t all = 0;
+  for (const Lifetime& lifetime : timeline.lifetimes) {
+    if (lifetime.bytes <= 0 || lifetime.bytes > kMostBytes - all || lifetime.address > uint64_t{kMostBytes}) continue;
+    all += lifetime.bytes;
+    drawn.push_back(&lifetime);
+  }
+  return drawn;
+}
 
 void add_what_if(Page& page, const RecordedHistory& history) { WhatIf(page, history).add(); }
 

@@ -14,6 +14,10 @@ struct RecordedHistory {
   const explain::Timeline& timeline;
 };
 
+// The lifetimes that a page's blocks are, in their order. What no memory has (a corrupt recording) is left out, so that
+// sums of them fit.
+std::vector<const explain::Lifetime*> drawn_lifetimes(const explain::Timeline& timeline);
+
 // Adds switches, allocators and views to a page whose first timeline has the history's blocks; marks the blocks that
 // the switches affect. Peaks count up to the failure, with its request granted.
 void add_what_if(Page& page, const RecordedHistory& history);

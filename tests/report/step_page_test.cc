@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/report/chrome_trace.h"
@@ -101,6 +103,26 @@ TEST(StepPage, APlanFitsAndTheStepWithoutItDoesNot) {
   ASSERT_EQ(page.switches.at(0).id, "no_plan");
   EXPECT_EQ(page.views.at(1).reserved[0].peak_bytes, whole);
   EXPECT_GT(whole, options.budget_bytes);
+}
+
+TEST(StepHistory, HasTheTimesThatOpsTook) {
+  const train::StepRequest request = small_request();
+  run::Session session(models::build_step(request.model, request.step), {.threads = 1}, machine_budget());
+  run::Executor& executor = session.executor();
+  executor.step();
+  EXPECT_TRUE(executor.op_seconds().empty()) << "nobody asked";
+  executor.time_ops();
+  const auto start = std::chrono::steady_clock::now();
+  executor.step();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  plan::StepPlan whole;
+  whole.programs.resize(1);
+  whole.sizes = {4};
+  const StepHistory history = history_of(whole, session);
+  ASSERT_EQ(history.size(), 1u);
+  ASSERT_EQ(history[0].seconds.size(), history[0].program.ops.size());
+  EXPECT_GT(history[0].all_seconds(), 0);
+  EXPECT_LE(history[0].all_seconds(), took.count());
 }
 
 TEST(ChromeTrace, OfAStepHasOpsOnTracksAndCountersByCategory) {
