@@ -7,6 +7,17 @@ interface Row { block: number; count: number; bytes: number; text: string }
 
 const STEP = 25;
 
+// "train.py:42 › modeling_gpt2.py:608 › 305": lines from the outermost in, a file named once for lines in a row.
+function wayText(frames: string[]): string {
+  let before = "";
+  return frames.map(frame => {
+    const line = frame.split(" in ")[0], colon = line.lastIndexOf(":"), file = line.slice(0, Math.max(0, colon));
+    const short = colon > 0 && file === before ? line.slice(colon + 1) : line;
+    before = file;
+    return short;
+  }).join(" › ");
+}
+
 export class TensorTable {
   readonly root = element("div", "tensors");
   private readonly search = element("input", "search");
@@ -103,10 +114,10 @@ export class TensorTable {
   private line(row: Row): HTMLElement {
     const { data } = this.store, history = this.store.history(), blocks = history.timeline.blocks;
     const label = blocks.label[row.block], category = data.categories[blocks.category[row.block]];
-    const path = shownPath(data, label, false), place = data.frames[data.labelPlace[label]];
-    const inner = data.frames[path[path.length - 1]];
-    const where = element("td", "where", button(place, "link", () => this.store.setFocus(path), "show it in the flame graph and the timeline"));
-    if (inner !== place) where.append(element("small", "", "← " + inner));
+    const path = shownPath(data, label, false), texts = path.map(frame => data.frames[frame]);
+    const where = element("td", "where", button(texts[texts.length - 1], "link", () => this.store.setFocus(path),
+      "show it in the flame graph and the timeline"));
+    if (history.timeline.unit === "event" && texts.length > 1) where.append(element("small", "", wayText(texts.slice(0, -1))));
     const dot = element("i", "dot");
     dot.style.background = category === "failed request" ? colour("bad") : colour("c-" + category);
     const until = blocks.end[row.block] >= history.positions ? "end" : countText(blocks.end[row.block]);
