@@ -22,11 +22,11 @@ using explain::Lifetime;
 
 constexpr size_t kMostReplayed = 6'000'000;  // events in all replays together: some seconds
 
-enum Allocator : uint32_t { as_recorded, torch, expandable, pool };
+enum Allocator : uint32_t { kAsRecorded, kTorch, kExpandable, kPool };
 
 std::unique_ptr<replay::Policy> policy_of(Allocator allocator) {
-  if (allocator == expandable) return std::make_unique<explain::ExpandableSegments>(replay::Device{});
-  return replay::make_policy(allocator == torch ? "torch" : "pool", {});
+  if (allocator == kExpandable) return std::make_unique<explain::ExpandableSegments>(replay::Device{});
+  return replay::make_policy(allocator == kTorch ? "torch" : "pool", {});
 }
 
 class WhatIf {
@@ -189,7 +189,7 @@ class WhatIf {
     view.peak_bytes = peak(mask);
     if (mask == 0) add_recorded(view);
     if (replays) {
-      for (const Allocator allocator : {torch, expandable, pool}) add_replayed(view, allocator);
+      for (const Allocator allocator : {kTorch, kExpandable, kPool}) add_replayed(view, allocator);
     }
     page_.views.push_back(std::move(view));
   }
@@ -250,7 +250,7 @@ class WhatIf {
     int64_t now = 0;
     for (const explain::Segment& segment : history_.device.segments) now += segment.bytes;
     for (const explain::SnapshotEvent& event : history_.device.events) now -= change_of(event);
-    PageReserved reserved{as_recorded, now, {0}, {now}};
+    PageReserved reserved{kAsRecorded, now, {0}, {now}};
     for (size_t i = 0; i < history_.device.events.size(); ++i) {
       const int64_t change = change_of(history_.device.events[i]);
       if (change == 0) continue;
