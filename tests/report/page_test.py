@@ -307,6 +307,19 @@ class OtherPages(PageTest):
         self.assertLessEqual(sum(op["dur"] for op in ops), max(step["dur"] for step in steps) * 1.01)
         self.assertGreater(sum(op["dur"] for op in ops), 0)
 
+    def test_an_estimated_script_is_shown_against_the_card(self):
+        result = {"peak_allocated_bytes": 600 << 20, "peak_reserved_bytes": 600 << 20, "torch": "2", "steps": 3,
+                  "seconds": 1.5, "assumptions": [], "at_peak": {}, "modules": []}
+        trace = f"event,id,bytes,stream\nalloc,0,{300 << 20},0\nalloc,1,{300 << 20},0\nfree,0,{300 << 20},0\n"
+        pathlib.Path(path("result.json")).write_text(json.dumps(result))
+        pathlib.Path(path("result.csv")).write_text(trace)
+        command = f"cp {path('result.json')} $PLIMSOLL_ESTIMATE_DIR/7.json; cp {path('result.csv')} $PLIMSOLL_ESTIMATE_DIR/7.csv.gz"
+        plimsoll("estimate", "--gpu", "1GiB", "--html", path("script.html"), "--", "sh", "-c", command, status=1)
+        self.open(path("script.html"))
+        self.assertEqual(self.text("#verdict h1"), "does not fit")
+        self.assertEqual(self.peak(), 600 << 20)
+        self.assertIn("1GiB", self.text("#timeline .legend"))
+
     def test_a_million_events_stay_fluent(self):
         lines = ["event,id,bytes,stream"]
         for i in range(500_000):
