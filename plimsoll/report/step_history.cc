@@ -129,7 +129,7 @@ class TimelineMaker {
 
 // The programs of a step that is taken in parts: the part, the last part where its size differs, and the update.
 std::string part_name(const plan::StepPlan& step, size_t program) {
-  if (!step.in_parts()) return "step";
+  if (step.programs.size() == 1) return "step";
   if (program + 1 == step.programs.size()) return "update";
   const int64_t samples = program == 0 ? step.sizes.front() : step.sizes.back();
   return fmt::format("micro-batch of {}", samples);

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "plimsoll/plan/memory_plan.h"
-#include "plimsoll/plan/parts.h"
 #include "plimsoll/report/page.h"
-#include "plimsoll/run/session.h"
+#include "plimsoll/train/fit.h"
 
 namespace plimsoll::report {
 
