@@ -7,12 +7,16 @@
 
 #include "cli/console.h"
 #include "cli/model_options.h"
+#include "cli/page_options.h"
 #include "cli/script_estimate.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
+#include "plimsoll/report/chrome_trace.h"
 #include "plimsoll/report/plot.h"
+#include "plimsoll/report/step_page.h"
 #include "plimsoll/train/model_forms.h"
 
 namespace plimsoll::cli {
@@ -121,13 +125,16 @@ std::string sizes_text(const program::Bindings& sizes) {
   return text;
 }
 
-void print_head(const Report& report) {
+std::string title_of(const Report& report) {
   const program::TrainOptions& train = report.asked.train;
   const std::string mode = report.asked.training ? fmt::format("training with {}{}", name(train.optimizer),
                                                                train.eight_bit_state ? " in 8 bits" : "")
                                                  : std::string("inference");
-  fmt::print("{}{}, {}, {}: {} ops\n", report.model.name, sizes_text(report.sizes), name(report.asked.precision), mode,
-             report.ops);
+  return fmt::format("{}{}, {}, {}", report.model.name, sizes_text(report.sizes), name(report.asked.precision), mode);
+}
+
+void print_head(const Report& report) {
+  fmt::print("{}: {} ops\n", title_of(report), report.ops);
   if (!report.without_scratch.empty()) {
     fmt::print("  without the scratch of kernels: {}\n", report.without_scratch);
   }
@@ -208,6 +215,7 @@ void print_plot(const plan::Estimate& estimate) {
 struct EstimateOptions {
   ModelOptions step;
   ScriptOptions script;
+  PageOptions page;
   std::vector<std::string> allow;
   std::string device = "cpu";
 };
@@ -224,7 +232,34 @@ models::StepOptions asked_of(const EstimateOptions& options) {
   return asked;
 }
 
+// The step with its times, where the device has kernels for it.
+report::StepHistory history_of(const EstimateOptions& given, const Report& report) {
+  const Program program = models::build_step(report.model, report.asked);
+  if (!report.without_scratch.empty()) return report::history_of(program);
+  kernels::Lowered lowered = kernels::prepare(program, {.threads = given.step.threads});
+  std::vector<double> seconds = train::KnownCosts().of(lowered).seconds;
+  return report::history_of(std::move(lowered), std::move(seconds));
+}
+
+void write_files(const EstimateOptions& given, const Report& report) {
+  if (!given.page.wants_any()) return;
+  const report::StepHistory history = history_of(given, report);
+  if (!given.page.chrome_trace.empty()) {
+    write_file(given.page.chrome_trace, report::chrome_trace(history, title_of(report)));
+  }
+  write_page(given.page, [&] {
+    const Budget machine = machine_budget();
+    return report::estimate_page(
+        {.title = title_of(report),
+         .request = {.model = report.model, .step = report.asked, .allow = given.allow, .threads = given.step.threads},
+         .with_kernels = report.without_scratch.empty(),
+         .limit = report::PageFigure{"this machine", machine.bytes, machine.source}},
+        history);
+  });
+}
+
 void run(const EstimateOptions& given) {
+  require_page(given.page);
   const ModelOptions& options = given.step;
   const models::ModelInfo& model = models::find_model(options.model);
   const models::StepOptions asked = asked_of(given);
@@ -237,6 +272,7 @@ void run(const EstimateOptions& given) {
                       find_masters(program, asked.precision),
                       estimate.without_scratch,
                       estimate.estimate};
+  write_files(given, report);
   if (options.json) return print_json(report);
   print_head(report);
   print_peak(report.estimate, report.ops);
@@ -250,6 +286,7 @@ int run_script(const EstimateOptions& given) {
   ScriptOptions script = given.script;
   script.command.insert(script.command.begin(), given.step.model);
   script.json = given.step.json;
+  script.page = given.page;
   return estimate_script(script);
 }
 
@@ -268,6 +305,7 @@ void add_estimate(const Command& app, int& status) {
   verb.add_option("--mode", step.mode, "train or infer").shows_default();
   verb.add_option("--allow", options->allow, "8-bit-state: with the optimizer's state in 8 bits");
   verb.add_option("--device", options->device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();
+  add_page_options(verb, options->page);
   ScriptOptions& script = options->script;
   verb.add_option("COMMAND", script.command, "After --: a PyTorch script to run on a simulated card instead");
   verb.add_option("--gpu", script.gpu, "For a script: a card like h200, a100-40g or rtx4090, or a size")

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/page_options.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
@@ -20,8 +21,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files;
-  std::string html;
-  std::string chrome_trace;
+  PageOptions page;
   bool json = false;
   bool full = false;
 };
@@ -37,11 +37,11 @@ explain::Explanation explain_files(const Options& options, const explain::Input&
 }
 
 void write_files(const Options& options, const explain::Input& input, const explain::Explanation& explanation) {
-  if (!options.html.empty()) write_file(options.html, report::html_page(explanation, input));
-  if (options.chrome_trace.empty()) return;
+  write_page(options.page, [&] { return report::explanation_page(explanation, input); });
+  if (options.page.chrome_trace.empty()) return;
   if (input.kind == explain::InputKind::log)
     throw ArgumentError("--chrome-trace needs a history: a snapshot or a trace");
-  write_file(options.chrome_trace, report::chrome_trace(input.snapshot));
+  write_file(options.page.chrome_trace, report::chrome_trace(input.snapshot));
 }
 
 int run(const Options& options) {
@@ -69,8 +69,7 @@ void add_explain(const Command& app, int& status) {
       .required()
       .expects(1, 2);
   verb.add_flag("--json", options->json, "Print JSON");
-  verb.add_option("--html", options->html, "Write a page with the timeline and the segments, for a browser");
-  verb.add_option("--chrome-trace", options->chrome_trace, "Write the history for Perfetto or chrome://tracing");
+  add_page_options(verb, options->page);
   verb.add_flag("--full", options->full, "Everything, with whole stacks");
   verb.callback([options, &status] { status = run(*options); });
 }

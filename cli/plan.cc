@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/console.h"
+#include "cli/page_options.h"
 #include "cli/train_budget.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
@@ -16,6 +17,8 @@
 #include "plimsoll/plan/manifest.h"
 #include "plimsoll/plan/step_oracle.h"
 #include "plimsoll/plan/step_plan_json.h"
+#include "plimsoll/report/chrome_trace.h"
+#include "plimsoll/report/step_page.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -27,6 +30,7 @@ constexpr double kMeasuringShare = 0.3;  // of the time limit
 struct PlanVerb {
   ModelOptions step;
   BudgetOptions budget;
+  PageOptions page;
   std::string output;
   std::string check;
   std::string manifest;
@@ -121,16 +125,32 @@ int plan_largest_batch(const PlanVerb& verb) {
   return kDone;
 }
 
+report::StepPageInput page_input(const train::ModelForms& model, int64_t budget_bytes) {
+  return {.title = setting_text(model.setting()),
+          .request = model.request(),
+          .limit = report::PageFigure{"the budget", budget_bytes, "for the tensors of the step"}};
+}
+
+void write_files(const PlanVerb& verb, const train::ModelForms& model, const plan::StepPlan& step) {
+  if (!verb.page.chrome_trace.empty()) {
+    write_file(verb.page.chrome_trace,
+               report::chrome_trace(report::history_of(step, model.forms().costs), setting_text(model.setting())));
+  }
+  write_page(verb.page, [&] { return report::plan_page(page_input(model, step.budget_bytes), step); });
+}
+
 int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Refusal& refusal) {
   plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
   if (!verb.budget.spill_dir.empty()) search.spill = model.spill_in(verb.budget.spill_dir);
   const auto ways = train::find_alternatives(model.request(), search, model.why_whole());
+  write_page(verb.page, [&] { return report::refusal_page(page_input(model, refusal.budget_bytes), refusal, ways); });
   const auto print = verb.step.json ? print_refusal_json : print_refusal;
   print(model.setting(), refusal, ways, model.why_whole());
   return kFinding;
 }
 
 int make(const PlanVerb& verb) {
+  require_page(verb.page);
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
   const train::ModelForms model(request_of(verb.step, verb.form()));
   model.calibrate();
@@ -142,6 +162,7 @@ int make(const PlanVerb& verb) {
     throw std::logic_error(fmt::format("a bug: the plan that was made does not hold: {}", *fault));
   }
   if (!verb.output.empty()) write_file(verb.output, plan::write_step_plan(step, model.setting()));
+  write_files(verb, model, step);
   verb.step.json ? print_step_json(model.setting(), step) : print_step(model.setting(), step);
   return kDone;
 }
@@ -228,7 +249,17 @@ int work_on_manifest(const PlanVerb& verb) {
   return kDone;
 }
 
+// A page is of one step.
+void require_one_step(const PlanVerb& verb) {
+  if (!verb.page.wants_any()) return;
+  if (verb.max_batch || !verb.check.empty() || !verb.manifest.empty() || !verb.check_manifest.empty()) {
+    throw ArgumentError(
+        "--html, --open and --chrome-trace are of a plan that is made: leave --max-batch, --check and --manifest out");
+  }
+}
+
 int run(const PlanVerb& verb) {
+  require_one_step(verb);
   if (!verb.check.empty()) return check(verb);
   if (verb.step.model.empty()) throw ArgumentError("MODEL is missing; `plimsoll models` lists them");
   if (!verb.manifest.empty() || !verb.check_manifest.empty()) return work_on_manifest(verb);
@@ -252,6 +283,7 @@ void add_plan(const Command& app, int& status) {
   verb.add_option("--mode", options->step.mode, "train or infer").shows_default();
   verb.add_option("--budget", options->budget.budget, "Memory for all tensors of the step: 2GiB, 800M, auto");
   verb.add_option("-o,--output", options->output, "Write the plan here, as JSON");
+  add_page_options(verb, options->page);
   verb.add_option("--check", options->check, "Check a plan that was written");
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);

@@ -13,11 +13,14 @@
 
 #include "cli/child.h"
 #include "cli/companions.h"
+#include "cli/page_options.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/oom.h"
 #include "plimsoll/memory/replay/policies.h"
+#include "plimsoll/report/chrome_trace.h"
+#include "plimsoll/report/html_page.h"
 #include "plimsoll/trace/file.h"
 
 namespace plimsoll::cli {
@@ -27,6 +30,7 @@ struct ScriptOptions {
   std::string gpu = "h200";
   int64_t steps = 0;  // 0: until steps repeat
   bool json = false;
+  PageOptions page = {};
 };
 
 namespace script {
@@ -202,9 +206,42 @@ inline void print_text(const Findings& found, const ScriptOptions& options) {
   }
 }
 
+// The script's allocations, against what the card has left.
+inline report::Page page_of(const Findings& found, const ScriptOptions& options, const explain::Input& input) {
+  const std::string title = fmt::format("{}", fmt::join(options.command, " "));
+  report::Page page = report::explanation_page(explain::explain(input, title), input);
+  page.verb = "estimate";
+  page.title = title;
+  page.verdict = {found.fits ? "good" : "bad",
+                  found.fits ? "fits" : "does not fit",
+                  fmt::format("On {}, which has {} left beside the context", found.card.title,
+                              format_bytes(found.card.left_bytes())),
+                  {"estimated on a simulated card"}};
+  page.limit = report::PageFigure{found.card.name, found.card.left_bytes(), "without the context"};
+  page.figures = {{"peak allocated", found.result.at("peak_allocated_bytes").get<int64_t>(), "tensors and workspaces"},
+                  {"peak reserved", found.result.at("peak_reserved_bytes").get<int64_t>(), "PyTorch's allocator"},
+                  {"with our pool", found.pool_bytes, "plimsoll exec --pool"},
+                  {"the card", found.card.memory_bytes},
+                  {"context", found.card.context_bytes, "CUDA and its libraries"}};
+  page.explanation.reset();
+  return page;
+}
+
+inline void write_files(const Findings& found, const ScriptOptions& options, const trace::Trace& trace) {
+  if (!options.page.wants_any()) return;
+  explain::Input input;
+  input.kind = explain::InputKind::trace;
+  input.snapshot = explain::snapshot_of(trace, "script");
+  if (!options.page.chrome_trace.empty()) {
+    write_file(options.page.chrome_trace, report::chrome_trace(input.snapshot));
+  }
+  write_page(options.page, [&] { return page_of(found, options, input); });
+}
+
 }  // namespace script
 
 inline int estimate_script(const ScriptOptions& options) {
+  require_page(options.page);
   const script::RunFolder folder;
   script::Findings found;
   found.card = script::find_card(options.gpu);
@@ -225,6 +262,7 @@ inline int estimate_script(const ScriptOptions& options) {
   for (const script::Card& card : script::all_cards()) {
     if (script::fits_on(trace, card)) found.cards_that_fit.push_back(card.name);
   }
+  script::write_files(found, options, trace);
   if (options.json) {
     fmt::print("{}\n", script::to_json(found).dump(2));
   } else {

@@ -7,12 +7,15 @@
 
 #include "cli/console.h"
 #include "cli/model_options.h"
+#include "cli/page_options.h"
 #include "cli/session_start.h"
 #include "cli/train_budget.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
 #include "plimsoll/plan/estimate.h"
+#include "plimsoll/report/chrome_trace.h"
+#include "plimsoll/report/step_page.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll::cli {
@@ -23,6 +26,7 @@ constexpr double kMostRate = 1e30;  // as a float it is finite
 struct TrainOptions {
   ModelOptions step;
   BudgetOptions budget;
+  PageOptions page;
   int64_t steps = 10;
   double rate = 1e-3;
   uint64_t seed = 1;
@@ -81,13 +85,45 @@ void print_head(const TrainOptions& options, int threads, const std::vector<Step
   fmt::print("  loss       {:.6f} at first, {:.6f} at last\n", records.front().loss, records.back().loss);
 }
 
+// Ops are timed only where someone looks at the times.
+void time_ops(const TrainOptions& options, run::Session& session) {
+  if (!options.page.wants_any()) return;
+  for (size_t i = 0; i < session.executors(); ++i) session.executor(i).time_ops();
+}
+
+void write_files(const TrainOptions& options, report::StepPageInput input, report::TrainedRun run,
+                 const std::vector<StepRecord>& records) {
+  std::vector<double> seconds;
+  for (const StepRecord& record : records) {
+    run.steps.push_back({record.loss, record.seconds});
+    seconds.push_back(record.seconds);
+  }
+  if (!options.page.chrome_trace.empty()) {
+    write_file(options.page.chrome_trace, report::chrome_trace(run.history, input.title, seconds));
+  }
+  write_page(options.page, [&] { return report::train_page(input, run); });
+}
+
+void write_unplanned_files(const TrainOptions& options, const StartedSession& started,
+                           const std::vector<StepRecord>& records) {
+  if (!options.page.wants_any()) return;
+  const train::ModelForms model(request_of(options.step, {}));
+  run::Executor& executor = started.session->executor();
+  report::TrainedRun run{{{"step", executor.program(), executor.memory(), executor.op_seconds()}}};
+  run.predicted_peak_bytes = started.predicted_peak_bytes;
+  run.process_peak_bytes = process_peak_bytes();
+  write_files(options, {.title = setting_text(model.setting()), .request = model.request()}, std::move(run), records);
+}
+
 // In the memory that the step takes as it is.
 void run_unplanned(const TrainOptions& options) {
   const StartedSession started = start_session(options.step, options.seed);
+  time_ops(options, *started.session);
   train::Trainer trainer(started.session->executor(), {.rate = options.rate, .seed = options.seed});
   std::vector<StepRecord> records;
   run_steps(
       trainer, options.steps, [] { return std::string(); }, [] { return false; }, records);
+  write_unplanned_files(options, started, records);
   if (options.step.json) {
     nlohmann::ordered_json json = head_json(options, started.sizes, started.threads);
     json["predicted_peak_bytes"] = started.predicted_peak_bytes;
@@ -197,6 +233,13 @@ nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no
 int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
   const TrainOptions& options = run.options;
   const auto ways = train::alternatives_to(run.model, options.budget.spill_dir, run.budget, no_fit);
+  write_page(options.page, [&] {
+    const report::StepPageInput input{
+        .title = setting_text(run.model.setting()),
+        .request = run.model.request(),
+        .limit = report::PageFigure{"the budget's share for tensors", no_fit.refusal.budget_bytes}};
+    return report::refusal_page(input, no_fit.refusal, ways);
+  });
   if (options.step.json) {
     cli::print_json(refusal_json(run, no_fit, ways));
   } else {
@@ -218,6 +261,19 @@ void report(const BudgetRun& run, const train::Fit& fit) {
   print_measured(fit);
 }
 
+void write_files(const BudgetRun& run, train::Fit& fit) {
+  if (!run.options.page.wants_any()) return;
+  report::TrainedRun trained{report::history_of(fit.plan, *fit.session), &fit.plan};
+  trained.predicted_peak_bytes = fit.predicted_peak_bytes;
+  trained.process_peak_bytes = run.peak_bytes();
+  trained.overhead_bytes = fit.overhead_bytes;
+  trained.budget_bytes = run.budget.bytes;
+  const report::PageFigure limit{"the budget's share for tensors", run.budget.bytes - fit.overhead_bytes,
+                                 "what is left beside code, libraries and stacks"};
+  write_files(run.options, {.title = setting_text(run.model.setting()), .request = run.model.request(), .limit = limit},
+              std::move(trained), run.records);
+}
+
 int run_within(const TrainOptions& options) {
   Budget budget = read_budget(options.budget);
   BudgetFile file(options.budget.budget_file, budget);
@@ -229,12 +285,14 @@ int run_within(const TrainOptions& options) {
     auto& fit = std::get<train::Fit>(fitted);
     if (run.records.empty()) model.start(fit.session->executor(), options.seed);
     if (!options.step.json) print_plan(fit, run.budget, costs_text(fit.plan.costs()));
+    time_ops(options, *fit.session);
     train_fitted(run, fit);
     if (run.is_done()) break;
     fitted = train::refit_model(model, options.budget.spill_dir, run.budget, fit);
     run.forget_peak();
   }
   report(run, std::get<train::Fit>(fitted));
+  write_files(run, std::get<train::Fit>(fitted));
   return kDone;
 }
 
@@ -254,6 +312,7 @@ void require_budget_for(const BudgetOptions& options) {
 void run(const TrainOptions& options, int& status) {
   if (options.steps < 1) throw ArgumentError(fmt::format("--steps is {}, expected at least 1", options.steps));
   require_budget_for(options.budget);
+  require_page(options.page);
   if (options.budget.budget.empty()) return run_unplanned(options);
   status = run_within(options);
 }
@@ -276,6 +335,7 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
   verb.add_flag("--no-measure", options->no_measure, "Do not time kernels before the step is planned");
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
+  add_page_options(verb, options->page);
   verb.add_option("--steps", options->steps, "Steps to run").shows_default();
   verb.add_option("--lr,--rate", options->rate, "Learning rate").shows_default().in_range(0, kMostRate);
   verb.add_option("--seed", options->seed, "Of parameters, data and dropout").shows_default();

@@ -3,135 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
+#include <filesystem>
 
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/explain/causes.h"
 #include "plimsoll/explain/evidence.h"
-#include "plimsoll/report/explanation.h"
-#include "plimsoll/report/page_template.h"
+#include "plimsoll/explain/text_scan.h"
+#include "plimsoll/report/segment_history.h"
+#include "plimsoll/report/what_if.h"
 
 namespace plimsoll::report {
 namespace {
 
-using explain::Block;
-using explain::BlockState;
 using explain::DeviceState;
+using explain::Diagnosis;
 using explain::Lifetime;
-using explain::Segment;
 using explain::Snapshot;
 using explain::Timeline;
-
-std::string base64(const void* data, size_t size) {
-  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  std::string text;
-  text.reserve((size + 2) / 3 * 4);
-  for (size_t i = 0; i < size; i += 3) {
-    const size_t count = std::min<size_t>(3, size - i);
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k) group = group << 8 | (k < count ? bytes[i + k] : 0u);
-    for (size_t k = 0; k < 4; ++k) text += k <= count ? kDigits[group >> (18 - 6 * k) & 63] : '=';
-  }
-  return text;
-}
-
-template <typename Number>
-std::string base64(const std::vector<Number>& numbers) {
-  return base64(numbers.data(), numbers.size() * sizeof(Number));
-}
-
-// JSON that can stand in a script element, whatever it holds.
-std::string for_script(std::string json) {
-  std::string text;
-  text.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
-// The numbers of stacks that blocks or lifetimes use, renumbered densely, with their texts.
-class StackTexts {
- public:
-  explicit StackTexts(const explain::StackTable& stacks) : stacks_(stacks) { number(0); }
-
-  uint32_t number(uint32_t stack) {
-    const auto [entry, added] = numbers_.try_emplace(stack, static_cast<uint32_t>(texts_.size()));
-    if (added) texts_.push_back({user_frame(stacks_, stack), stack_text(stacks_, stack)});
-    return entry->second;
-  }
-
-  nlohmann::json json() const {
-    nlohmann::json list = nlohmann::json::array();
-    for (const auto& [place, frames] : texts_) list.push_back({{"place", place}, {"frames", frames}});
-    return list;
-  }
-
- private:
-  const explain::StackTable& stacks_;
-  std::map<uint32_t, uint32_t> numbers_;
-  std::vector<std::pair<std::string, std::vector<std::string>>> texts_;
-};
-
-// Lifetimes as columns, and the order in which they begin and end. An operation is the number of a lifetime: itself
-// when it begins, its complement when it ends.
-nlohmann::json timeline_json(const Timeline& timeline, const DeviceState& device, StackTexts& stacks) {
-  std::vector<double> bytes;
-  std::vector<uint32_t> stack;
-  std::vector<uint8_t> category;
-  std::vector<std::pair<int64_t, int32_t>> order;
-  for (size_t i = 0; i < timeline.lifetimes.size(); ++i) {
-    const Lifetime& lifetime = timeline.lifetimes[i];
-    bytes.push_back(static_cast<double>(lifetime.bytes));
-    stack.push_back(stacks.number(lifetime.stack));
-    category.push_back(static_cast<uint8_t>(lifetime.category));
-    order.emplace_back(2 * lifetime.begin + 1, static_cast<int32_t>(i));
-    if (lifetime.end < timeline.events) order.emplace_back(2 * lifetime.end, ~static_cast<int32_t>(i));
-  }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<int32_t> operations;
-  std::vector<float> seconds;
-  const int64_t start = device.events.empty() ? 0 : device.events.front().time_us;
-  for (const auto& [position, operation] : order) {
-    const auto event = static_cast<size_t>(std::max<int64_t>(0, position >> 1));
-    operations.push_back(operation);
-    seconds.push_back(event < device.events.size() ? static_cast<float>(device.events[event].time_us - start) / 1e6f
-                                                   : 0.0f);
-  }
-  return {{"bytes", base64(bytes)},
-          {"stack", base64(stack)},
-          {"category", base64(category)},
-          {"operations", base64(operations)},
-          {"seconds", base64(seconds)},
-          {"peak_bytes", timeline.peak_bytes},
-          {"first", std::count_if(order.begin(), order.end(), [](const auto& entry) { return entry.first < 0; })}};
-}
-
-nlohmann::json segments_json(const DeviceState& device, StackTexts& stacks) {
-  std::vector<double> segment_bytes;
-  std::vector<uint32_t> block_count;
-  std::vector<double> bytes;
-  std::vector<uint32_t> stack;
-  std::vector<uint8_t> state;
-  for (const Segment& segment : device.segments) {
-    segment_bytes.push_back(static_cast<double>(segment.bytes));
-    block_count.push_back(static_cast<uint32_t>(segment.blocks.size()));
-    for (const Block& block : segment.blocks) {
-      bytes.push_back(static_cast<double>(block.bytes));
-      stack.push_back(stacks.number(block.stack));
-      state.push_back(static_cast<uint8_t>(block.state));
-    }
-  }
-  return {{"segment_bytes", base64(segment_bytes)},
-          {"block_count", base64(block_count)},
-          {"bytes", base64(bytes)},
-          {"stack", base64(stack)},
-          {"state", base64(state)}};
-}
 
 const DeviceState* device_to_draw(const Snapshot& snapshot) {
   for (const DeviceState& device : snapshot.devices) {
@@ -140,38 +28,178 @@ const DeviceState* device_to_draw(const Snapshot& snapshot) {
   return snapshot.devices.empty() ? nullptr : &snapshot.devices.front();
 }
 
-nlohmann::json history_json(const Snapshot& snapshot) {
-  const DeviceState* device = device_to_draw(snapshot);
-  if (device == nullptr) return nullptr;
-  const Timeline timeline = make_timeline(snapshot, *device, stack_roles(snapshot.stacks));
-  StackTexts stacks(snapshot.stacks);
-  nlohmann::json categories = nlohmann::json::array();
-  for (const Category category : kAllCategories) categories.push_back(name(category));
-  nlohmann::json json = {{"device", device->index}, {"categories", categories}};
-  json["timeline"] = timeline_json(timeline, *device, stacks);
-  json["segments"] = segments_json(*device, stacks);
-  json["stacks"] = stacks.json();
-  return json;
+FrameKind kind_of(std::string_view file, std::string_view function) {
+  for (const char* part : {"/torch/", "<frozen", "/contextlib.py", "/threading.py"}) {
+    if (explain::contains(file, part)) return FrameKind::plumbing;
+  }
+  const bool library = explain::is_library_file(file);
+  for (const char* part : {"wrapper", "wrapped", "decorate_context", "__call__", "_call_impl"}) {
+    if (library && function == part) return FrameKind::plumbing;
+  }
+  return library ? FrameKind::library : FrameKind::own;
+}
+
+// Labels of stacks, each looked at once.
+class StackLabels {
+ public:
+  StackLabels(const explain::StackTable& stacks, PageLabels& labels)
+      : stacks_(stacks), labels_(labels), known_(stacks.size(), kUnknown) {}
+
+  uint32_t of(uint32_t stack) {
+    if (known_[stack] == kUnknown) known_[stack] = make(stack);
+    return known_[stack];
+  }
+  uint32_t older() {
+    const uint32_t frame = labels_.frame("(older than the recording)", FrameKind::own);
+    return labels_.label(frame, {frame});
+  }
+
+ private:
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+
+  uint32_t make(uint32_t stack) {
+    const uint32_t place = labels_.frame(user_frame(stacks_, stack), FrameKind::own);
+    std::vector<uint32_t> path;
+    for (const uint32_t frame : stacks_.frames(stack)) {
+      path.push_back(labels_.frame(frame_text(stacks_, frame), kind_of(stacks_.file(frame), stacks_.name(frame))));
+    }
+    std::reverse(path.begin(), path.end());
+    return labels_.label(place, path.empty() ? std::vector<uint32_t>{place} : path);
+  }
+
+  const explain::StackTable& stacks_;
+  PageLabels& labels_;
+  std::vector<uint32_t> known_;
+};
+
+// The lifetimes as blocks, and the request that failed as one more. Addresses count from the lowest.
+class History {
+ public:
+  History(const explain::Input& input, const DeviceState& device, const Timeline& timeline, Page& page)
+      : snapshot_(input.snapshot),
+        device_(device),
+        timeline_(timeline),
+        has_addresses_(input.kind == explain::InputKind::snapshot),
+        labels_(page),
+        stacks_(input.snapshot.stacks, labels_) {}
+
+  PageTimeline make() {
+    made_.name = "as recorded";
+    made_.unit = "event";
+    made_.positions = static_cast<int32_t>(timeline_.events);
+    for (const explain::SnapshotEvent& event : device_.events) {
+      const double since = static_cast<double>(event.time_us) - static_cast<double>(device_.events.front().time_us);
+      made_.seconds.push_back(static_cast<float>(since / 1e6));
+    }
+    made_.seconds.push_back(made_.seconds.empty() ? 0.0f : made_.seconds.back());
+    if (has_addresses_) made_.ranges = segment_history(device_);
+    for (const Lifetime* lifetime : drawn_lifetimes(timeline_)) add(*lifetime);
+    add_failure();
+    for (const int64_t step : timeline_.step_ends) made_.marks.push_back({"step", static_cast<int32_t>(step), ""});
+    shift_addresses();
+    return std::move(made_);
+  }
+
+ private:
+  void add(const Lifetime& lifetime) {
+    const bool older = lifetime.begin < 0 && lifetime.stack == 0;
+    made_.blocks.push_back({lifetime.bytes, static_cast<int32_t>(std::max<int64_t>(0, lifetime.begin)),
+                            static_cast<int32_t>(std::min(lifetime.end, timeline_.events)),
+                            older ? stacks_.older() : stacks_.of(lifetime.stack),
+                            static_cast<uint8_t>(lifetime.category), 0,
+                            has_addresses_ ? static_cast<int64_t>(lifetime.address) : -1});
+  }
+
+  void add_failure() {
+    const auto oom = find_oom(device_);
+    if (!oom) return;
+    const auto at = static_cast<int32_t>(oom->event);
+    made_.marks.push_back({"failure", at,
+                           fmt::format("out of memory: {} asked for at {}", format_bytes(oom->requested_bytes),
+                                       user_frame(snapshot_.stacks, oom->stack))});
+    if (oom->requested_bytes <= 0 || oom->requested_bytes >= explain::kGarbage) return;
+    made_.blocks.push_back({oom->requested_bytes, at, at + 1, stacks_.of(oom->stack), kFailedRequest, 0, 0});
+  }
+
+  void shift_addresses() {
+    if (!has_addresses_) return;
+    int64_t lowest = INT64_MAX;
+    for (const PageBlock& block : made_.blocks) {
+      if (block.category != kFailedRequest) lowest = std::min(lowest, block.address);
+    }
+    for (const PageRange& range : made_.ranges) lowest = std::min(lowest, range.address);
+    for (PageBlock& block : made_.blocks) block.address = std::max<int64_t>(0, block.address - lowest);
+    for (PageRange& range : made_.ranges) range.address -= lowest;
+  }
+
+  const Snapshot& snapshot_;
+  const DeviceState& device_;
+  const Timeline& timeline_;
+  bool has_addresses_;
+  PageLabels labels_;
+  StackLabels stacks_;
+  PageTimeline made_;
+};
+
+void add_history(Page& page, const explain::Input& input) {
+  const DeviceState* device = device_to_draw(input.snapshot);
+  if (device == nullptr || device->events.size() >= INT32_MAX) return;
+  const Timeline timeline = make_timeline(input.snapshot, *device, stack_roles(input.snapshot.stacks));
+  if (timeline.events == 0) return;
+  page.timelines.push_back(History(input, *device, timeline, page).make());
+  add_what_if(page, {input, *device, timeline});
+}
+
+std::string spaced(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+PageVerdict verdict_of(const Diagnosis& diagnosis) {
+  PageVerdict verdict{diagnosis.cause == explain::Cause::healthy ? "good" : "bad", spaced(name(diagnosis.cause)),
+                      diagnosis.headline};
+  verdict.chips.push_back(fmt::format("{} confidence", name(diagnosis.confidence)));
+  if (!diagnosis.device.empty()) verdict.chips.push_back("device " + diagnosis.device);
+  if (!diagnosis.rank.empty()) verdict.chips.push_back(diagnosis.rank);
+  if (diagnosis.line > 0) verdict.chips.push_back(fmt::format("line {}", diagnosis.line));
+  if (!diagnosis.place.empty()) verdict.chips.push_back(diagnosis.place);
+  return verdict;
+}
+
+void add_diagnosis(Page& page, const Diagnosis& diagnosis) {
+  page.verdict = verdict_of(diagnosis);
+  if (diagnosis.requested_bytes)
+    page.figures.push_back({"asked for", *diagnosis.requested_bytes, "the request that failed"});
+  for (const explain::Account& account : diagnosis.accounts)
+    page.figures.push_back({account.name, account.total_bytes});
+  if (diagnosis.limit_bytes) {
+    page.limit = PageFigure{"limit", *diagnosis.limit_bytes, ""};
+    page.figures.push_back({"limit", *diagnosis.limit_bytes, "the most there could be"});
+  }
+  page.cards_title = "What would help";
+  for (const explain::Remedy& remedy : diagnosis.remedies) {
+    page.cards.push_back({remedy.action, remedy.setting, remedy.saves_bytes, remedy.cost});
+  }
 }
 
 }  // namespace
 
-std::string html_page(const explain::Explanation& explanation, const explain::Input& input) {
+Page explanation_page(const explain::Explanation& explanation, const explain::Input& input) {
+  Page page;
+  page.verb = "explain";
+  page.title = std::filesystem::path(explanation.source).filename().string();
+  page.verdict = {"neutral", "nothing found", "No sign that memory ran out"};
+  page.notes = explanation.notes;
+  page.explanation = explanation;
+  if (!explanation.diagnoses.empty()) add_diagnosis(page, explanation.diagnoses.front());
   const bool has_history = input.kind != explain::InputKind::log && explanation.kind != "comparison";
-  const nlohmann::json history = has_history ? history_json(input.snapshot) : nlohmann::json(nullptr);
-  const auto replace = nlohmann::json::error_handler_t::replace;
-  // The marks are found before anything is put in: the data may hold them too.
-  const std::string_view page = kPageTemplate;
-  constexpr std::string_view kFirst = "@EXPLANATION@";
-  constexpr std::string_view kSecond = "@HISTORY@";
-  const size_t first = page.find(kFirst);
-  const size_t second = page.find(kSecond);
-  std::string text(page.substr(0, first));
-  text += for_script(explanation_json(explanation));
-  text += page.substr(first + kFirst.size(), second - first - kFirst.size());
-  text += for_script(history.dump(-1, ' ', false, replace));
-  text += page.substr(second + kSecond.size());
-  return text;
+  if (has_history) add_history(page, input);
+  return page;
+}
+
+std::string html_page(const explain::Explanation& explanation, const explain::Input& input) {
+  return html(explanation_page(explanation, input));
 }
 
 }  // namespace plimsoll::report

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "plimsoll/base/error.h"
 
 namespace plimsoll::run {
@@ -17,16 +19,31 @@ Executor::Executor(kernels::Lowered lowered, plan::MemoryPlan plan, Arena& arena
     kernels::Kernel& kernel = lowered_.ops[op].kernel;
     if (!kernel.bind) continue;
     tasks_.push_back(kernel.bind(memory_of(static_cast<int32_t>(op))));
+    task_ops_.push_back(op);
     kernel.bind = nullptr;  // what it holds is not needed again
   }
 }
 
 void Executor::step() {
   try {
-    for (const kernels::Task& task : tasks_) task();
+    run_tasks();
   } catch (...) {
     if (spill_file_) spill_file_->drain();  // copies may be under way in the arena
     throw;
+  }
+}
+
+void Executor::run_tasks() {
+  if (op_seconds_.empty()) {
+    for (const kernels::Task& task : tasks_) task();
+    return;
+  }
+  auto start = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    tasks_[i]();
+    const auto end = std::chrono::steady_clock::now();
+    op_seconds_[task_ops_[i]] = std::chrono::duration<double>(end - start).count();
+    start = end;
   }
 }
 

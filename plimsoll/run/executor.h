@@ -31,6 +31,11 @@ class Executor {
   // full; the step is then half done, and nothing of it goes on.
   void step();
 
+  // From now on steps measure how long each op takes.
+  void time_ops() { op_seconds_.assign(lowered_.program.ops.size(), 0.0); }
+  // Of each op, in the last step; 0 for those that do nothing. Empty when that is not measured.
+  const std::vector<double>& op_seconds() const { return op_seconds_; }
+
   const program::Program& program() const { return lowered_.program; }
   const plan::MemoryPlan& memory() const { return plan_; }
   int64_t arena_bytes() const { return plan_.placement.arena_bytes; }
@@ -50,6 +55,7 @@ class Executor {
   std::byte* at(program::Value value) const;
   std::byte* checked_data(program::Value value, size_t element_size) const;
   int64_t elements(program::Value value) const;
+  void run_tasks();
   kernels::Memory memory_of(int32_t op) const;
 
   kernels::Lowered lowered_;
@@ -57,6 +63,8 @@ class Executor {
   Arena& arena_;
   std::shared_ptr<SpillFile> spill_file_ = kernels::spill_file();  // that the kernels were bound with
   std::vector<kernels::Task> tasks_;                               // of the ops that do something, in order
+  std::vector<size_t> task_ops_;                                   // the op of each task
+  std::vector<double> op_seconds_;                                 // empty: not measured
 };
 
 }  // namespace plimsoll::run
