@@ -23,6 +23,7 @@ class Run:
     def __init__(self, torch):
         self.torch = torch
         self.folder = os.environ["PLIMSOLL_ESTIMATE_DIR"]
+        self.answers = "PLIMSOLL_FIT_REQUEST" in os.environ  # a second run that fit asked for: it ends by itself
         self.steps_asked = int(os.environ.get("PLIMSOLL_ESTIMATE_STEPS", "0"))
         self.pid = os.getpid()
         self.began = time.time()
@@ -36,6 +37,8 @@ class Run:
         self.assumptions[text] = self.assumptions.get(text, 0) + 1
 
     def after_step(self, optimizer, args, kwargs):
+        if self.answers:
+            return
         self.marker = self.marker or optimizer
         if optimizer is not self.marker:
             return
@@ -61,7 +64,7 @@ class Run:
         os._exit(status)
 
     def write(self, stopped=False):
-        if self.written or os.getpid() != self.pid or not self.torch.cuda.is_initialized():
+        if self.answers or self.written or os.getpid() != self.pid or not self.torch.cuda.is_initialized():
             return
         self.written = True
         torch = self.torch
@@ -107,7 +110,8 @@ def install(torch):
         print("plimsoll: this PyTorch has no CUDA: install the CUDA build, which needs no GPU here", file=sys.stderr)
         os._exit(3)
     torch.cuda.init()
-    torch.cuda.memory._record_memory_history("all", context=None, max_entries=5_000_000)
+    if not run.answers:
+        torch.cuda.memory._record_memory_history("all", context=None, max_entries=5_000_000)
     phases.install(torch)
     optimizer.register_optimizer_step_post_hook(run.after_step)
     leave_random_numbers(torch)

@@ -1,0 +1,97 @@
+"""The repeated blocks of a model, and activation checkpointing of some of them."""
+
+import contextlib
+
+
+def find_blocks(model):
+    """Outermost modules that their container repeats (layers of a transformer, bottlenecks of a ResNet), in order.
+
+    A block has parameters and parts of its own, and a sibling of the same class. Empty where nothing repeats.
+    """
+    found = []
+    _collect(model, found)
+    return found
+
+
+def _collect(module, found):
+    from torch import nn
+
+    children = list(module.children())
+    classes = [type(child) for child in children]
+    for child in children:
+        repeated = isinstance(module, (nn.ModuleList, nn.Sequential, nn.ModuleDict)) and classes.count(type(child)) > 1
+        if repeated and _is_block(child):
+            found.append(child)
+        else:
+            _collect(child, found)
+
+
+def _is_block(module):
+    from torch import nn
+
+    if isinstance(module, (nn.ModuleList, nn.Sequential, nn.ModuleDict)):
+        return False
+    parts = any(True for _ in module.children())
+    return parts and any(True for _ in module.parameters())
+
+
+class Checkpointing:
+    """The first `count` of `blocks` keep their inputs alone and run a second time in the backward pass.
+
+    Random numbers are the same both times, and batch statistics are updated once: the training is bit for bit that
+    without checkpointing. `undo` restores the blocks.
+    """
+
+    def __init__(self, model, blocks, count):
+        self.blocks = blocks[:count]
+        self.cached = _switch_off_cache(model) if count else None
+        for block in self.blocks:
+            block.forward = _checkpointed(block, block.forward)
+
+    def undo(self):
+        for block in self.blocks:
+            del block.forward
+        if self.cached is not None:
+            self.cached.use_cache = True
+
+
+def _switch_off_cache(model):
+    """A cache of keys and values would be filled a second time; training reads none. Its config, or None."""
+    config = getattr(model, "config", None)
+    if getattr(config, "use_cache", None) is not True:
+        return None
+    config.use_cache = False
+    return config
+
+
+def _checkpointed(block, forward):
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    norms = batch_norms(block)
+
+    def run(*args, **kwargs):
+        if not (block.training and torch.is_grad_enabled()):
+            return forward(*args, **kwargs)
+        options = {"context_fn": lambda: (contextlib.nullcontext(), _frozen_statistics(norms))} if norms else {}
+        return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=True, **options, **kwargs)
+
+    return run
+
+
+def batch_norms(module):
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    return [part for part in module.modules() if isinstance(part, _BatchNorm)]
+
+
+@contextlib.contextmanager
+def _frozen_statistics(norms):
+    tracked = [norm.track_running_stats for norm in norms]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm, was in zip(norms, tracked):
+            norm.track_running_stats = was
