@@ -1,6 +1,7 @@
 """The repeated blocks of a model, and activation checkpointing of some of them."""
 
 import contextlib
+import copy
 
 
 def find_blocks(model):
@@ -42,26 +43,25 @@ class Checkpointing:
     without checkpointing. `undo` restores the blocks.
     """
 
-    def __init__(self, model, blocks, count):
+    def __init__(self, blocks, count):
         self.blocks = blocks[:count]
-        self.cached = _switch_off_cache(model) if count else None
         for block in self.blocks:
             block.forward = _checkpointed(block, block.forward)
 
     def undo(self):
         for block in self.blocks:
             del block.forward
-        if self.cached is not None:
-            self.cached.use_cache = True
 
 
-def _switch_off_cache(model):
-    """A cache of keys and values would be filled a second time; training reads none. Its config, or None."""
-    config = getattr(model, "config", None)
-    if getattr(config, "use_cache", None) is not True:
-        return None
-    config.use_cache = False
-    return config
+def _own_cache(value):
+    """A copy of a transformer's cache of keys and values, which the block would fill a second time; else the value."""
+    if not (hasattr(value, "update") and hasattr(value, "get_seq_length")):
+        return value
+    own = copy.copy(value)
+    for name, held in vars(value).items():
+        if isinstance(held, list):
+            setattr(own, name, [part if hasattr(part, "storage") else copy.copy(part) for part in held])
+    return own
 
 
 def _checkpointed(block, forward):
@@ -70,11 +70,14 @@ def _checkpointed(block, forward):
 
     norms = batch_norms(block)
 
+    def forward_once(*args, **kwargs):
+        return forward(*map(_own_cache, args), **{name: _own_cache(value) for name, value in kwargs.items()})
+
     def run(*args, **kwargs):
         if not (block.training and torch.is_grad_enabled()):
             return forward(*args, **kwargs)
         options = {"context_fn": lambda: (contextlib.nullcontext(), _frozen_statistics(norms))} if norms else {}
-        return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=True, **options, **kwargs)
+        return checkpoint(forward_once, *args, use_reentrant=False, preserve_rng_state=True, **options, **kwargs)
 
     return run
 

@@ -42,7 +42,7 @@ class Fitted:
         self.peak = peak
         self.context_bytes = context_bytes
         self.returns_loss = returns_loss
-        self.checkpointing = blocks.Checkpointing(problem.model, problem.blocks, self.checkpointed)
+        self.checkpointing = blocks.Checkpointing(problem.blocks, self.checkpointed)
 
     def __call__(self, batch=None):
         return self.problem.run(batch, self.micro_batches)
@@ -124,7 +124,7 @@ class _Search:
         self.all = self._work(torch, len(problem.blocks)) if problem.blocks else self.plain
 
     def _work(self, torch, count):
-        checkpointing = blocks.Checkpointing(self.problem.model, self.problem.blocks, count)
+        checkpointing = blocks.Checkpointing(self.problem.blocks, count)
         try:
             run = lambda: self.problem.whole_step(1)  # noqa: E731
             if isinstance(self.meter, meters.HostMeter):
@@ -144,7 +144,7 @@ class _Search:
 
     def peak(self, candidate):
         if candidate not in self.peaks:
-            checkpointing = blocks.Checkpointing(self.problem.model, self.problem.blocks, candidate.checkpointed)
+            checkpointing = blocks.Checkpointing(self.problem.blocks, candidate.checkpointed)
             try:
                 self.peaks[candidate] = self.meter.peak_of(lambda: self.problem.whole_step(candidate.micro_batches))
             finally:
@@ -241,7 +241,7 @@ def _answer(torch, problem, asked):
     meter = meters.CardMeter(torch)
     if asked["task"] == "confirm":
         candidate = Candidate(*asked["candidate"])
-        blocks.Checkpointing(problem.model, problem.blocks, candidate.checkpointed)
+        blocks.Checkpointing(problem.blocks, candidate.checkpointed)
         for _ in range(meters.STEPS + 1):
             problem.whole_step(candidate.micro_batches)
         stats = torch.cuda.memory_stats()
