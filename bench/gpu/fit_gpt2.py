@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """GPT-2 of Hugging Face, 32 x 1024 tokens in bf16, made to fit a budget: the peak beside the prediction, time, losses.
 
-    fit_gpt2.py [--budget SIZE] [--most N] [--steps N] [--batch N] [--length N]
+    fit_gpt2.py [--budget SIZE] [--most N] [--deterministic] [--steps N] [--batch N] [--length N]
 
 Prints one line of JSON. Without a budget nothing is changed.
 """
 
 import argparse
 import json
+import os
 import time
 
 import torch
@@ -20,7 +21,12 @@ parser.add_argument("--steps", type=int, default=8)
 parser.add_argument("--batch", type=int, default=32)
 parser.add_argument("--length", type=int, default=1024)
 parser.add_argument("--dropout", type=float, default=0.1)
+parser.add_argument("--deterministic", action="store_true", help="kernels whose sums do not vary from run to run")
 options = parser.parse_args()
+if options.deterministic:
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 torch.manual_seed(0)
 torch.backends.cuda.matmul.allow_tf32 = True

@@ -174,7 +174,8 @@ int cudnnBackendGetAttribute(Descriptor descriptor, int name, int type, int64_t 
     note_configurations(descriptor, std::min(most, *count), static_cast<const Descriptor*>(values));
   }
   if (name == kPlanWorkspace) {
-    *static_cast<int64_t*>(values) += missing_workspace(descriptor, card().multiprocessors, choice_of);
+    auto& bytes = *static_cast<int64_t*>(values);
+    bytes += missing_workspace(descriptor, bytes, card().multiprocessors, choice_of);
   }
   return status;
 }

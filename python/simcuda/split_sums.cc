@@ -61,6 +61,7 @@ struct Product {
   int64_t depth = 0;
   int64_t depth_repeats = 1;
   int64_t element_bytes = 4;
+  std::array<int64_t, 3> tensor_bytes = {};  // of x, w and y, which may be copied to another layout
 };
 
 // One of a convolution's directions: attributes of its tensors, and the engines that split it, for f32 and 16 bits.
@@ -82,9 +83,12 @@ std::optional<Product> product_of(Descriptor operation, const Direction& directi
   const int64_t outputs = y->dimensions[0] * product(y->dimensions, 2);
   const int64_t inputs = x->dimensions[0] * product(x->dimensions, 2);
   const int64_t element = x->data_type == 0 ? 4 : 2;
-  if (direction.w == kForward.w) return Product{outputs, w->dimensions[0], 1, w->dimensions[1], taps, element};
-  if (direction.w == kBackwardData.w) return Product{inputs, w->dimensions[1], 1, w->dimensions[0], taps, element};
-  return Product{w->dimensions[0], w->dimensions[1], taps, outputs, 1, element};
+  const std::array<int64_t, 3> bytes = {product(x->dimensions, 0) * element, product(w->dimensions, 0) * element,
+                                        product(y->dimensions, 0) * element};
+  const int64_t k = w->dimensions[0], c = w->dimensions[1];
+  if (direction.w == kForward.w) return Product{outputs, k, 1, c, taps, element, bytes};
+  if (direction.w == kBackwardData.w) return Product{inputs, c, 1, k, taps, element, bytes};
+  return Product{k, c, taps, outputs, 1, element, bytes};
 }
 
 // None for what an engine does otherwise.
@@ -140,6 +144,21 @@ int64_t split_tiles(const Product& p, const Tile& tile, const EngineChoice& choi
 
 constexpr int kUnknownDevice = 18;  // multiprocessors that cuDNN counts with where it sees no device
 
+// The tiles that cuDNN has counted in a workspace: what is over the copies of tensors, if it is whole tiles and the few
+// hundred bytes that go with them.
+int64_t counted_tiles(int64_t workspace, const Product& p, int64_t tile_bytes) {
+  constexpr int64_t kMostBeside = 4096;
+  int64_t copies = -1;
+  for (unsigned subset = 0; subset < 8; ++subset) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < p.tensor_bytes.size(); ++i) sum += (subset >> i & 1) != 0 ? p.tensor_bytes[i] : 0;
+    const int64_t rest = workspace - sum;
+    if (rest >= 0 && rest / tile_bytes <= kUnknownDevice && rest % tile_bytes < kMostBeside)
+      copies = std::max(copies, sum);
+  }
+  return copies < 0 ? -1 : (workspace - copies) / tile_bytes;
+}
+
 }  // namespace
 
 void note_attribute(Descriptor descriptor, int name, int type, int64_t count, const void* values) {
@@ -166,20 +185,21 @@ void forget_descriptor(Descriptor descriptor) {
   graph_of_configuration.erase(descriptor);
 }
 
-int64_t missing_workspace(Descriptor plan, int multiprocessors, const std::function<EngineChoice(Descriptor)>& choose) {
+int64_t missing_workspace(Descriptor plan, int64_t workspace, int multiprocessors,
+                          const std::function<EngineChoice(Descriptor)>& choose) {
   const std::lock_guard lock(mutex);
   const Descriptor configuration = part_of(plan, kPlanConfiguration);
   const auto graph = graph_of_configuration.find(configuration);
   if (graph == graph_of_configuration.end()) return 0;
-  const Descriptor operation = part_of(graph->second, kGraphOperations);
   const EngineChoice choice = choose(configuration);
   if (choice.kernel != 0 || choice.tile < 0 || choice.tile >= std::ssize(kTiles)) return 0;
   const Tile tile = kTiles[choice.tile];
   if (tile.rows == 0) return 0;
-  const std::optional<Product> p = splitting_product(operation, choice.engine);
+  const std::optional<Product> p = splitting_product(part_of(graph->second, kGraphOperations), choice.engine);
   if (!p) return 0;
-  const int64_t more = split_tiles(*p, tile, choice, multiprocessors) - split_tiles(*p, tile, choice, kUnknownDevice);
-  return more * tile.rows * tile.columns * 4;
+  const int64_t tile_bytes = tile.rows * tile.columns * 4;
+  const int64_t counted = counted_tiles(workspace, *p, tile_bytes);
+  return counted < 0 ? 0 : (split_tiles(*p, tile, choice, multiprocessors) - counted) * tile_bytes;
 }
 
 }  // namespace plimsoll::simcuda

@@ -30,7 +30,7 @@ struct EngineChoice {
 
 // To be added to the workspace that cuDNN tells for a plan; 0 for what is no such convolution. `choose` reads the
 // choice of a configuration.
-int64_t missing_workspace(Descriptor plan, int multiprocessors,
+int64_t missing_workspace(Descriptor plan, int64_t workspace, int multiprocessors,
                           const std::function<EngineChoice(Descriptor configuration)>& choose);
 
 }  // namespace plimsoll::simcuda

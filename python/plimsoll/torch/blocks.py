@@ -70,14 +70,18 @@ def _checkpointed(block, forward):
 
     norms = batch_norms(block)
 
-    def forward_once(*args, **kwargs):
-        return forward(*map(_own_cache, args), **{name: _own_cache(value) for name, value in kwargs.items()})
-
     def run(*args, **kwargs):
         if not (block.training and torch.is_grad_enabled()):
             return forward(*args, **kwargs)
-        options = {"context_fn": lambda: (contextlib.nullcontext(), _frozen_statistics(norms))} if norms else {}
-        return checkpoint(forward_once, *args, use_reentrant=False, preserve_rng_state=True, **options, **kwargs)
+        passes = []
+
+        def once(*args, **kwargs):
+            statistics = _frozen_statistics(norms) if passes else contextlib.nullcontext()
+            passes.append(None)
+            with statistics:
+                return forward(*map(_own_cache, args), **{name: _own_cache(value) for name, value in kwargs.items()})
+
+        return checkpoint(once, *args, use_reentrant=False, preserve_rng_state=True, **kwargs)
 
     return run
 
@@ -90,11 +94,11 @@ def batch_norms(module):
 
 @contextlib.contextmanager
 def _frozen_statistics(norms):
-    tracked = [norm.track_running_stats for norm in norms]
-    for norm in norms:
-        norm.track_running_stats = False
+    """Puts running statistics back afterwards: by `data`, since autograd has saved the buffers."""
+    buffers = [buffer for norm in norms for buffer in norm.buffers()]
+    kept = [buffer.detach().clone() for buffer in buffers]
     try:
         yield
     finally:
-        for norm, was in zip(norms, tracked):
-            norm.track_running_stats = was
+        for buffer, value in zip(buffers, kept):
+            buffer.data.copy_(value)
