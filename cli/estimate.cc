@@ -312,6 +312,7 @@ void add_estimate(const Command& app, int& status) {
       .shows_default();
   verb.add_option("--steps", script.steps, "For a script: optimizer steps; without it, until they repeat")
       .in_range(1, 1e9);
+  verb.add_flag("--fake-data", script.fake_data, "For a script: one batch of each data loader, again and again");
   verb.callback([options, &status] {
     if (options->script.command.empty()) return run(*options);
     status = run_script(*options);

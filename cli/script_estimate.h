@@ -17,7 +17,10 @@
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/base/file.h"
 #include "plimsoll/base/oom.h"
+#include "plimsoll/explain/expandable.h"
+#include "plimsoll/explain/explain.h"
 #include "plimsoll/memory/replay/policies.h"
 #include "plimsoll/report/chrome_trace.h"
 #include "plimsoll/report/html_page.h"
@@ -28,7 +31,8 @@ namespace plimsoll::cli {
 struct ScriptOptions {
   std::vector<std::string> command;
   std::string gpu = "h200";
-  int64_t steps = 0;  // 0: until steps repeat
+  int64_t steps = 0;       // 0: until steps repeat
+  bool fake_data = false;  // one batch of each data loader, again and again
   bool json = false;
   PageOptions page = {};
 };
@@ -123,6 +127,7 @@ inline std::map<std::string, std::string> environment_of(const ScriptOptions& op
           {"PLIMSOLL_SIM_CARD", card.file.string()},
           {"PLIMSOLL_ESTIMATE_DIR", folder.path().string()},
           {"PLIMSOLL_ESTIMATE_STEPS", std::to_string(options.steps)},
+          {"PLIMSOLL_ESTIMATE_FAKE_DATA", options.fake_data ? "1" : ""},
           {"CUDA_VISIBLE_DEVICES", "0"}};
 }
 
@@ -138,30 +143,58 @@ inline fs::path largest_result(const RunFolder& folder) {
   return largest;
 }
 
-struct Replayed {
-  std::optional<int64_t> reserved_bytes;  // none: it ran out of memory
-};
-
-inline Replayed replayed(const trace::Trace& trace, const char* policy, int64_t capacity) {
+// What the trace takes under an allocator; none when it runs out of `capacity` (0: no limit).
+inline std::optional<int64_t> reserved_under(const trace::Trace& trace, std::string_view allocator, int64_t capacity) {
   replay::Device device;
   if (capacity > 0) device.capacity = {capacity, "the card"};
   try {
-    return {replay::replay(trace, *replay::make_policy(policy, device)).policy.reserved_peak_bytes};
+    if (allocator == "expandable") {
+      explain::ExpandableSegments segments(device);
+      return replay::replay(trace, segments).policy.reserved_peak_bytes;
+    }
+    return replay::replay(trace, *replay::make_policy(allocator, device)).policy.reserved_peak_bytes;
   } catch (const ResourceExhausted&) {
-    return {};
+    return std::nullopt;
   }
+}
+
+inline trace::Trace at_half_the_batch(trace::Trace trace) {
+  for (trace::Event& event : trace.events) {
+    const Category category = trace.tags[event.tag].category;
+    if (category == Category::activation || category == Category::input) event.bytes = (event.bytes + 1) / 2;
+  }
+  return trace;
+}
+
+// A way to do with less: replayed, not guessed.
+struct Remedy {
+  std::string key;
+  std::string what;
+  std::string how;
+  int64_t reserved_bytes = 0;
+};
+
+inline std::vector<Remedy> replay_remedies(const trace::Trace& trace) {
+  const auto bytes = [](const trace::Trace& of, const char* allocator) {
+    return reserved_under(of, allocator, 0).value_or(0);
+  };
+  return {{"expandable_segments", "expandable segments", "PYTORCH_ALLOC_CONF=expandable_segments:True",
+           bytes(trace, "expandable")},
+          {"pool", "our pool", "plimsoll exec --pool -- ...", bytes(trace, "pool")},
+          {"half_batch", "half the batch", "activations and inputs halved, the same allocator",
+           bytes(at_half_the_batch(trace), "torch")}};
 }
 
 struct Findings {
   Card card;
   ordered_json result;  // what the script's process wrote
   bool fits = false;
-  int64_t pool_bytes = 0;
+  std::vector<Remedy> remedies;
   std::vector<std::string> cards_that_fit;
 };
 
 inline bool fits_on(const trace::Trace& trace, const Card& card) {
-  return card.left_bytes() > 0 && replayed(trace, "torch", card.left_bytes()).reserved_bytes.has_value();
+  return card.left_bytes() > 0 && reserved_under(trace, "torch", card.left_bytes()).has_value();
 }
 
 inline ordered_json to_json(const Findings& found) {
@@ -170,13 +203,13 @@ inline ordered_json to_json(const Findings& found) {
                        {"memory_bytes", found.card.memory_bytes},
                        {"context_bytes", found.card.context_bytes}};
   json.update(found.result);
-  json["pool_reserved_bytes"] = found.pool_bytes;
+  for (const Remedy& remedy : found.remedies) json[remedy.key + "_reserved_bytes"] = remedy.reserved_bytes;
   json["fits_on"] = found.cards_that_fit;
   return json;
 }
 
 inline void print_bytes(std::string_view what, int64_t bytes, std::string_view note) {
-  fmt::print("  {:<16} {:>11}  {:>17} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
+  fmt::print("  {:<19} {:>11}  {:>17} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
 }
 
 inline void print_text(const Findings& found, const ScriptOptions& options) {
@@ -185,8 +218,10 @@ inline void print_text(const Findings& found, const ScriptOptions& options) {
              format_bytes(found.card.memory_bytes), found.fits ? "fits" : "DOES NOT FIT");
   print_bytes("peak allocated", result.at("peak_allocated_bytes"), "tensors and workspaces");
   print_bytes("peak reserved", result.at("peak_reserved_bytes"), "by PyTorch's caching allocator");
-  print_bytes("with our pool", found.pool_bytes, "plimsoll exec --pool");
   print_bytes("context", found.card.context_bytes, "CUDA, cuBLAS, cuDNN: " + found.card.context_source);
+  fmt::print("\n  the same steps would reserve\n");
+  for (const Remedy& remedy : found.remedies) print_bytes(remedy.what, remedy.reserved_bytes, remedy.how);
+  if (!found.fits) fmt::print("  plimsoll.torch.fit() makes a step fit a budget: docs/pytorch.md\n");
   fmt::print("\n  at the peak\n");
   for (const auto& [name, bytes] : result.at("at_peak").items()) {
     print_bytes(name.substr(0, name.rfind("_bytes")), bytes.get<int64_t>(), "");
@@ -258,7 +293,7 @@ inline int estimate_script(const ScriptOptions& options) {
   std::filesystem::path trace_file = result;
   const trace::Trace trace = trace::read(trace_file.replace_extension(".csv.gz").string());
   found.fits = script::fits_on(trace, found.card);
-  found.pool_bytes = script::replayed(trace, "pool", 0).reserved_bytes.value_or(0);
+  found.remedies = script::replay_remedies(trace);
   for (const script::Card& card : script::all_cards()) {
     if (script::fits_on(trace, card)) found.cards_that_fit.push_back(card.name);
   }

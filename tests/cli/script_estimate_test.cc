@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run.h"
@@ -22,6 +23,7 @@ TEST(CliEstimateScript, ReplaysTheTraceWithTheMemoryOfTheCard) {
   EXPECT_EQ(json["fits"], true);
   EXPECT_EQ(json["peak_allocated_bytes"], 629145600);
   EXPECT_EQ(json["pool_reserved_bytes"], 629145600);
+  EXPECT_EQ(json["expandable_segments_reserved_bytes"], 629145600);
   EXPECT_EQ(json["memory_bytes"], 150109880320);
   EXPECT_EQ(json["fits_on"].size(), 10u);
 }
@@ -31,6 +33,28 @@ TEST(CliEstimateScript, SaysThatItDoesNotFitOnASmallCard) {
   EXPECT_EQ(outcome.status, 1) << outcome.output;
   EXPECT_NE(outcome.output.find("on a card of 1.00 GiB (1.00 GiB): DOES NOT FIT"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("fits on: t4, l4"), std::string::npos) << outcome.output;
+}
+
+TEST(CliEstimateScript, HalvesActivationsAndInputsOfTheTrace) {
+  const std::string command =
+      R"(sh -c 'cd $PLIMSOLL_ESTIMATE_DIR; )"
+      R"(printf "event,id,bytes,stream,category,tag\nalloc,0,314572800,0,parameter,\nalloc,1,314572800,0,activation,\n" )"
+      R"(> 7.csv.gz; echo "{\"peak_allocated_bytes\": 629145600, \"peak_reserved_bytes\": 629145600, )"
+      R"(\"torch\": \"2\", \"steps\": 3, \"seconds\": 1.5, \"assumptions\": [], \"at_peak\": {}, )"
+      R"(\"modules\": []}" > 7.json')";
+  const Outcome outcome = run_cli("estimate --json -- " + command);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(nlohmann::json::parse(outcome.output)["half_batch_reserved_bytes"], 314572800 + 157286400);
+}
+
+TEST(CliEstimateScript, WritesThePageOfItsSteps) {
+  const std::string page = testing::TempDir() + "estimate_page.html";
+  const Outcome outcome = run_cli("estimate --html " + page + " -- " + leaves_result());
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  std::ifstream file(page);
+  std::string first;
+  std::getline(file, first);
+  EXPECT_NE(first.find("<!doctype html>"), std::string::npos) << first;
 }
 
 TEST(CliEstimateScript, RefusesWhatItCannotEstimate) {

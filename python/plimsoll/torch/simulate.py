@@ -6,6 +6,7 @@ states what is assumed of values that no kernel computed, and writes what was al
 """
 
 import atexit
+import contextlib
 import gzip
 import json
 import os
@@ -23,6 +24,7 @@ class Run:
     def __init__(self, torch):
         self.torch = torch
         self.folder = os.environ["PLIMSOLL_ESTIMATE_DIR"]
+        self.answers = "PLIMSOLL_FIT_REQUEST" in os.environ  # a second run that fit asked for: it ends by itself
         self.steps_asked = int(os.environ.get("PLIMSOLL_ESTIMATE_STEPS", "0"))
         self.pid = os.getpid()
         self.began = time.time()
@@ -36,6 +38,8 @@ class Run:
         self.assumptions[text] = self.assumptions.get(text, 0) + 1
 
     def after_step(self, optimizer, args, kwargs):
+        if self.answers:
+            return
         self.marker = self.marker or optimizer
         if optimizer is not self.marker:
             return
@@ -61,7 +65,7 @@ class Run:
         os._exit(status)
 
     def write(self, stopped=False):
-        if self.written or os.getpid() != self.pid or not self.torch.cuda.is_initialized():
+        if self.answers or self.written or os.getpid() != self.pid or not self.torch.cuda.is_initialized():
             return
         self.written = True
         torch = self.torch
@@ -107,13 +111,17 @@ def install(torch):
         print("plimsoll: this PyTorch has no CUDA: install the CUDA build, which needs no GPU here", file=sys.stderr)
         os._exit(3)
     torch.cuda.init()
-    torch.cuda.memory._record_memory_history("all", context=None, max_entries=5_000_000)
+    if not run.answers:
+        torch.cuda.memory._record_memory_history("all", context=None, max_entries=5_000_000)
     phases.install(torch)
     optimizer.register_optimizer_step_post_hook(run.after_step)
     leave_random_numbers(torch)
     assume_values(torch, run)
     keep_files(torch, run)
     run_compiled_as_eager(torch, run)
+    be_one_rank(torch, run)
+    if os.environ.get("PLIMSOLL_ESTIMATE_FAKE_DATA"):
+        repeat_one_batch(torch, run)
     atexit.register(run.write)
 
 
@@ -207,3 +215,62 @@ def run_compiled_as_eager(torch, run):
         return model if model is not None else (lambda function: function)
 
     torch.compile = compile
+
+
+def be_one_rank(torch, run):
+    """Of a group of processes this one alone is there: collectives do nothing, and no memory of NCCL is seen."""
+    if not torch.distributed.is_available():
+        return
+    begin = torch.distributed.init_process_group
+
+    def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, **kwargs):
+        try:
+            from torch.testing._internal.distributed.fake_pg import FakeStore
+        except ImportError:
+            print("plimsoll: this PyTorch cannot stand in for other ranks: estimate one process", file=sys.stderr)
+            os._exit(3)
+        ranks = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", "1"))
+        run.assume(f"one of {ranks} ranks: its tensors alone, NCCL's own memory is not known")
+        number = rank if rank >= 0 else int(os.environ.get("RANK", "0"))
+        begin(backend="fake", store=FakeStore(), rank=number, world_size=ranks)
+
+    torch.distributed.init_process_group = init_process_group
+    torch.nn.parallel.DistributedDataParallel = data_parallel(torch, run)
+
+
+def data_parallel(torch, run):
+    """In place of DDP, whose sums need the other ranks: the module, and the buckets that its gradients are copied to."""
+
+    class DistributedDataParallel(torch.nn.Module):
+        def __init__(self, module, *args, gradient_as_bucket_view=False, **kwargs):
+            super().__init__()
+            self.module = module
+            run.assume("DistributedDataParallel takes one copy of the gradients for its buckets")
+            trained = [] if gradient_as_bucket_view else [p for p in module.parameters() if p.requires_grad]
+            self.buckets = [torch.empty_like(parameter, requires_grad=False) for parameter in trained]
+
+        def forward(self, *args, **kwargs):
+            return self.module(*args, **kwargs)
+
+        def no_sync(self):
+            return contextlib.nullcontext()
+
+    return DistributedDataParallel
+
+
+def repeat_one_batch(torch, run):
+    """--fake-data: the first batch of each loader is read, in this process, and stands for all the others."""
+    loader = torch.utils.data.DataLoader
+    read = loader.__iter__
+
+    def repeated(self):
+        run.assume("every batch of a data loader is like its first (--fake-data)")
+        self.num_workers = self.timeout = 0
+        first = next(read(self))
+        try:
+            count = len(self)
+        except TypeError:
+            count = 1 << 30
+        return iter(lambda: first, None) if count >= 1 << 30 else (first for _ in range(count))
+
+    loader.__iter__ = repeated
