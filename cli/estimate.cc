@@ -225,7 +225,7 @@ models::StepOptions asked_of(const EstimateOptions& options) {
 
 void run(const EstimateOptions& given) {
   const ModelOptions& options = given.step;
-  const models::ModelInfo& model = models::find_model(options.model);
+  const models::ModelInfo model = find_model(options);
   const models::StepOptions asked = asked_of(given);
   const Program program = models::build_step(model, asked);
   const KernelEstimate estimate = estimate_on(given.device, program, options.threads);

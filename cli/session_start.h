@@ -24,7 +24,7 @@ struct StartedSession {
 };
 
 inline StartedSession start_session(const ModelOptions& options, uint64_t seed) {
-  const models::ModelInfo& model = models::find_model(options.model);
+  const models::ModelInfo model = find_model(options);
   const models::StepOptions asked = step_options(options);
   const models::Step step = models::build_whole_step(model, asked);
   const kernels::DeviceOptions device{.threads = options.threads};
