@@ -11,8 +11,10 @@
 #include "cli/command.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/device.h"
+#include "plimsoll/models/adapt.h"
 #include "plimsoll/models/onnx/load.h"
 #include "plimsoll/models/step.h"
+#include "plimsoll/models/weights/weights.h"
 
 namespace plimsoll::cli {
 
@@ -33,6 +35,11 @@ struct ModelOptions {
   std::string loss = {};
   bool init = false;
   bool assume_shapes = false;
+  // What is trained.
+  std::vector<std::string> freeze = {};
+  std::string lora = {};
+  std::vector<std::string> lora_targets = {};
+  std::string weights = {};  // a file with values of parameters
 };
 
 // At least one; that there are not too many is checked where they are used.
@@ -55,6 +62,11 @@ inline void add_model_options(const Command& verb, ModelOptions& options) {
   verb.add_option("--loss", options.loss, "Of a file: cross-entropy lm mse bce, or an output");
   verb.add_flag("--init", options.init, "Of a file: draw values that it does not have");
   verb.add_flag("--assume-shapes", options.assume_shapes, "Of a file: estimate ops that are not known by their shapes");
+  verb.add_option("--freeze", options.freeze, "Do not train parameters whose names fit this pattern: 'layer1.*'")
+      .repeats();
+  verb.add_option("--lora", options.lora, "Train narrow matrices beside linear layers instead: r=8 or r=8,alpha=16");
+  verb.add_option("--lora-target", options.lora_targets, "Beside these weights only: '*attn*'").repeats();
+  verb.add_option("--weights", options.weights, "Values of parameters: a .safetensors file or its index");
 }
 
 inline bool is_model_file(const std::string& model) { return model.ends_with(".onnx"); }
@@ -88,8 +100,19 @@ inline models::OnnxOptions onnx_options(const ModelOptions& options) {
   return onnx;
 }
 
-// A built-in model, or one of a file.
-inline models::ModelInfo find_model(const ModelOptions& options) {
+inline models::AdaptOptions adapt_options(const ModelOptions& options) {
+  models::AdaptOptions adapt{.freeze = options.freeze};
+  if (!options.lora.empty()) {
+    adapt.lora = models::parse_lora(options.lora);
+    adapt.lora->targets = options.lora_targets;
+  } else if (!options.lora_targets.empty()) {
+    throw ArgumentError("--lora-target says where --lora stands: give that, too");
+  }
+  return adapt;
+}
+
+// As it is named: built-in, or of a file.
+inline models::ModelInfo find_plain_model(const ModelOptions& options) {
   if (is_model_file(options.model)) return models::load_onnx(options.model, onnx_options(options));
   const auto refuse = [&](bool given, std::string_view name) {
     if (given)
@@ -100,6 +123,13 @@ inline models::ModelInfo find_model(const ModelOptions& options) {
   refuse(!options.loss.empty(), "--loss");
   refuse(options.assume_shapes, "--assume-shapes");
   return models::find_model(options.model);
+}
+
+// With the values that are given and what is to be trained of it.
+inline models::ModelInfo find_model(const ModelOptions& options) {
+  models::ModelInfo info = find_plain_model(options);
+  if (!options.weights.empty()) info = models::with_weights(std::move(info), options.weights);
+  return models::adapt(std::move(info), adapt_options(options));
 }
 
 inline void add_optimizer_option(const Command& verb, ModelOptions& options) {
