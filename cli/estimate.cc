@@ -228,6 +228,7 @@ void run(const EstimateOptions& given) {
   const models::ModelInfo model = find_model(options);
   const models::StepOptions asked = asked_of(given);
   const Program program = models::build_step(model, asked);
+  tell_notes(model, asked);
   const KernelEstimate estimate = estimate_on(given.device, program, options.threads);
   const Report report{model,
                       asked,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/console.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/device.h"
 #include "plimsoll/models/adapt.h"
@@ -159,6 +160,13 @@ inline models::StepOptions step_options(const ModelOptions& options) {
   if (options.batch) step.sizes["batch"] = *options.batch;
   if (options.sequence) step.sizes["sequence"] = *options.sequence;
   return step;
+}
+
+// What is worth knowing of a model of a file: the loss that was chosen, what was put together again.
+inline void tell_notes(const models::ModelInfo& model, const models::StepOptions& step) {
+  if (!model.notes) return;
+  const DType dtype = step.precision == DType::i8 ? DType::f32 : step.precision;
+  for (const std::string& note : model.notes({.dtype = dtype, .training = step.training})) tell("note: {}\n", note);
 }
 
 }  // namespace plimsoll::cli

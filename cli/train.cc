@@ -251,6 +251,7 @@ int run_within(const TrainOptions& options) {
   Budget budget = read_budget(options.budget);
   BudgetFile file(options.budget.budget_file, budget);
   const train::ModelForms model(request_of(options.step, options.budget.form));
+  tell_notes(model.request().model, model.request().step);
   BudgetRun run{options, model, std::move(file), budget};
   auto fitted = train::fit_model(model, options.budget.spill_dir, budget);
   while (true) {

@@ -155,7 +155,8 @@ TEST(Adapt, LoraHoldsFrozenWeightsInLowerPrecision) {
   const Model model = gpt.build({.dtype = DType::bf16}, Size::full);
   for (const Value value : model.program.state) {
     const program::ValueInfo& info = model.program[value];
-    if (info.name.ends_with("c_fc.weight")) EXPECT_EQ(info.type.dtype, DType::bf16);
+    if (!info.name.ends_with("c_fc.weight")) continue;
+    EXPECT_EQ(info.type.dtype, DType::bf16);
   }
   EXPECT_THROW(parse_lora("8"), ArgumentError);
   EXPECT_THROW(parse_lora("r=0"), ArgumentError);
