@@ -101,6 +101,7 @@ RuleFamily rnn_rules();
 RuleFamily attention_rules();
 RuleFamily control_rules();
 RuleFamily loss_rules();
+RuleFamily signal_rules();
 RuleFamily contrib_rules();
 
 }  // namespace plimsoll::models::onnx_import
