@@ -11,6 +11,7 @@
 #include "plimsoll/program/ops/elementwise_unary.h"
 #include "plimsoll/program/ops/index.h"
 #include "plimsoll/program/ops/matmul.h"
+#include "plimsoll/program/ops/reduce.h"
 #include "plimsoll/program/ops/shape.h"
 #include "plimsoll/program/ops/slice.h"
 #include "plimsoll/program/ops/softmax.h"
@@ -62,16 +63,9 @@ Value rotated(Builder& b, Value x, Value cosine, Value sine, bool interleaved) {
 
 namespace {
 
-// Whether the key at each place is at or before the query, counted from `past` on.
-Value causal_mask(NodeCall& call, Dim queries, Dim keys, Dim past) {
-  Builder& b = call.b;
-  const auto count = [&](Dim size, const Dims& shape) {
-    const Value ones = p::fill(b, 1, {DType::i64, {size}});
-    return p::reshape(b, p::cumsum(b, ones, 0, {.exclusive = true}), shape);
-  };
-  Value rows = count(queries, {queries, 1});
-  if (past != Dim(0)) rows = p::add(b, rows, call.scalar(static_cast<double>(past.constant()), DType::i64));
-  return p::le(b, count(keys, {1, keys}), rows);
+Value counted(Builder& b, Dim size, const Dims& shape) {
+  const Value ones = p::fill(b, 1, {DType::i64, {size}});
+  return p::reshape(b, p::cumsum(b, ones, 0, {.exclusive = true}), shape);
 }
 
 // A mask that may have fewer keys than there are, or be of truth, as numbers to add.
@@ -89,6 +83,31 @@ Value added_mask(NodeCall& call, Value mask, Dim keys) {
   return p::concat(b, std::vector<Value>{mask, outside}, s.rank() - 1);
 }
 
+// What is added to the scores: the mask, keys after a query, keys that are padding. Nothing: nothing.
+Value score_bias(NodeCall& call, Dim queries, Dim keys, Dim past) {
+  Builder& b = call.b;
+  const DType dtype = call.in.net.dtype();
+  Value bias = call.has(3) ? added_mask(call, call.value(3), keys) : Value{};
+  const auto keep = [&](Value holds) {
+    const Value other = p::where(b, holds, call.scalar(0, dtype), call.scalar(-INFINITY, dtype));
+    bias = bias ? p::add(b, bias, other) : other;
+  };
+  const Value place = counted(b, keys, {1, keys});
+  Value lengths;  // of the keys of each sample that are no padding
+  if (call.has(6)) lengths = p::reshape(b, call.value(6), {call.shape(6)[0], 1, 1, 1});
+  if (call.flag("is_causal")) {
+    Value rows = counted(b, queries, {queries, 1});
+    if (past != Dim(0)) rows = p::add(b, rows, call.scalar(static_cast<double>(past.constant()), DType::i64));
+    if (lengths) {
+      const Value before = p::sub(b, lengths, call.scalar(static_cast<double>(queries.constant()), DType::i64));
+      rows = p::add(b, rows, before);
+    }
+    keep(p::le(b, place, rows));
+  }
+  if (lengths) keep(p::lt(b, place, lengths));
+  return bias;
+}
+
 void import_attention(NodeCall& call) {
   Builder& b = call.b;
   Value q = call.value(0);
@@ -103,7 +122,8 @@ void import_attention(NodeCall& call) {
     k = to_heads(b, k, kv_heads);
     v = to_heads(b, v, kv_heads);
   }
-  call.require(!call.has(6), "lengths of keys that are not padding");
+  call.require(call.integer("left_window_size", -1) < 0 && call.integer("right_window_size", -1) < 0,
+               "windows of keys");
   Dim past = 0;
   if (call.has(4)) {
     past = call.shape(4)[2];
@@ -123,25 +143,25 @@ void import_attention(NodeCall& call) {
                                                           : call.real("scale", 1);
   const bool causal = call.flag("is_causal");
   const double softcap = call.real("softcap", 0);
-  const bool is_plain = softcap == 0 && !call.wants(3) && scale > 0 && b.shape(v)[3].is_constant();
-  if (is_plain && !(causal && (past != Dim(0) || queries != keys || call.has(3)))) {
+  const bool is_plain = softcap == 0 && !call.wants(3) && scale > 0 && !call.has(6);
+  if (is_plain && (!causal || (past == Dim(0) && queries == keys && !call.has(3)))) {
     const Value mask = call.has(3) ? added_mask(call, call.value(3), keys) : Value{};
     const Value y = attend(b, q, k, v, {.mask = mask, .causal = causal, .scale = scale});
     return call.set_same(is_flat ? from_heads(b, y) : y);
   }
-  const DType dtype = call.in.net.dtype();
-  Value scores = p::affine(b, p::matmul(b, q, k, {.transpose_b = true}), {.scale = scale});
   const int64_t mode = call.integer("qk_matmul_output_mode", 0);
-  if (mode == 0) call.set(3, scores, call.element_type(0));
-  Value masked = scores;
-  if (softcap > 0) masked = p::affine(b, p::tanh(b, p::affine(b, masked, {.scale = 1 / softcap})), {.scale = softcap});
-  if (mode == 2) call.set(3, masked, call.element_type(0));
-  if (call.has(3)) masked = p::add(b, masked, added_mask(call, call.value(3), keys));
-  if (causal) {
-    masked = p::where(b, causal_mask(call, queries, keys, past), masked, call.scalar(-INFINITY, dtype));
+  Value scores = p::affine(b, p::matmul(b, q, k, {.transpose_b = true}), {.scale = scale});
+  if (softcap > 0) scores = p::affine(b, p::tanh(b, p::affine(b, scores, {.scale = 1 / softcap})), {.scale = softcap});
+  if (mode < 2) call.set(3, scores, call.element_type(0));
+  const Value bias = score_bias(call, queries, keys, past);
+  if (bias) scores = p::add(b, scores, bias);
+  if (mode == 2) call.set(3, scores, call.element_type(0));
+  Value weights = p::softmax(b, scores, -1);
+  if (bias) {  // a query that sees no key gives zeros
+    const Value none =
+        p::eq(b, p::max(b, bias, {.axes = {-1}, .keepdims = true}), call.scalar(-INFINITY, call.dtype(0)));
+    weights = p::where(b, none, call.scalar(0, call.dtype(0)), weights);
   }
-  if (mode == 1) call.set(3, masked, call.element_type(0));
-  const Value weights = p::softmax(b, masked, -1);
   if (mode == 3) call.set(3, weights, call.element_type(0));
   const Value y = p::matmul(b, weights, v);
   call.set_same(is_flat ? from_heads(b, y) : y);
