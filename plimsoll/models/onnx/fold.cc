@@ -141,6 +141,15 @@ Folded fold_neg(const NodeCall&, const Operands& x) {
   return map_ints(*x[0], *x[0], ElementKind::integer, [](Dim a, Dim) { return Dim(0) - a; });
 }
 
+Folded fold_abs(const NodeCall&, const Operands& x) {
+  if (x[0]->is_real()) return on_reals(x, [](double a) { return std::abs(a); });
+  return map_ints(*x[0], *x[0], ElementKind::integer, [](Dim a, Dim) -> std::optional<Dim> {
+    const auto order = compare(a, 0);
+    if (!order) return std::nullopt;
+    return *order < 0 ? Dim(0) - a : a;
+  });
+}
+
 Folded fold_identity(const NodeCall&, const Operands& x) { return *x[0]; }
 
 Folded fold_cast(const NodeCall& call, const Operands& x) {
@@ -323,6 +332,7 @@ const std::unordered_map<std::string_view, FoldRule>& fold_rules() {
       {"Sin", fold_sin},
       {"Cos", fold_cos},
       {"Neg", fold_neg},
+      {"Abs", fold_abs},
       {"Identity", fold_identity},
       {"Cast", fold_cast},
       {"Where", fold_where},

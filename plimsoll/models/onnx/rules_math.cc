@@ -25,6 +25,24 @@ void unary_on_reals(NodeCall& call) {  // integers stay as they are
   call.is_real(0) ? call.set_same(F(call.b, call.value(0))) : call.set(0, call.tensor(0));
 }
 
+// Kernels of one operand are for reals.
+void import_neg(NodeCall& call) {
+  if (call.is_real(0)) return unary<p::neg>(call);
+  call.set_same(call.wrapped(p::sub(call.b, call.scalar(0, DType::i64), call.value(0)), call.element_type(0)));
+}
+void import_abs(NodeCall& call) {
+  if (call.is_real(0)) return unary<p::abs>(call);
+  const Value x = call.value(0);
+  call.set_same(p::maximum(call.b, x, p::sub(call.b, call.scalar(0, DType::i64), x)));
+}
+void import_sign(NodeCall& call) {
+  if (call.is_real(0)) return unary<p::sign>(call);
+  Builder& b = call.b;
+  const Value x = call.value(0);
+  const Value zero = call.scalar(0, DType::i64);
+  call.set_same(p::sub(b, p::cast(b, p::gt(b, x, zero), DType::i64), p::cast(b, p::lt(b, x, zero), DType::i64)));
+}
+
 // Before version 7 the second operand was aligned where an attribute said.
 Value second_operand(NodeCall& call) {
   if (call.opset >= 7 || !call.flag("broadcast")) return call.compact(1);
@@ -280,9 +298,9 @@ Value hard_max(Builder& b, Value x, int axis) {
 void import_hardmax(NodeCall& call) { call.set_same(with_flat_axis(call, hard_max)); }
 
 constexpr RuleEntry kMathRules[] = {
-    {"Abs", unary<p::abs>},
-    {"Neg", unary<p::neg>},
-    {"Sign", unary<p::sign>},
+    {"Abs", import_abs},
+    {"Neg", import_neg},
+    {"Sign", import_sign},
     {"Floor", unary_on_reals<p::floor>},
     {"Ceil", unary_on_reals<p::ceil>},
     {"Round", unary_on_reals<p::round>},

@@ -68,7 +68,7 @@ Symbols::Symbols(const ModelFile& file, bool batch_is_symbol) : file_name_(file.
   const auto inputs = inputs_of(file);
   using Input = ValueInfoProto;
   std::string batch = find_name(inputs, [](const std::string& name, int, const Input&) {
-    return name.find("batch") != std::string::npos && name.find("seq") == std::string::npos;
+    return name == "n" || (name.find("batch") != std::string::npos && name.find("seq") == std::string::npos);
   });
   if (batch.empty()) batch = find_name(inputs, [](const std::string&, int axis, const Input&) { return axis == 0; });
   if (!batch.empty()) names_[batch] = "batch";
