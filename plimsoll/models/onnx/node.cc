@@ -4,6 +4,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/ops/constant.h"
+#include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
 
 namespace plimsoll::models::onnx_import {
@@ -156,6 +157,10 @@ Value NodeCall::scalar(double value, DType dtype) const { return program::fill(b
 Value NodeCall::wrapped(Value value, int element_type) const {
   if (b.type(value).dtype != DType::i64) return value;
   const auto through = [&](DType narrow) { return program::cast(b, program::cast(b, value, narrow), DType::i64); };
+  const auto unsigned_of = [&](Value same_bits, double range) {
+    const Value below = program::lt(b, same_bits, scalar(0, DType::i64));
+    return program::where(b, below, program::add(b, same_bits, scalar(range, DType::i64)), same_bits);
+  };
   switch (element_type) {
     case TensorProto::INT8:
       return through(DType::i8);
@@ -166,9 +171,9 @@ Value NodeCall::wrapped(Value value, int element_type) const {
     case TensorProto::INT32:
       return in.options().as_written ? through(DType::i32) : value;
     case TensorProto::UINT16:
+      return unsigned_of(through(DType::i16), 0x1p16);
     case TensorProto::UINT32:
-    case TensorProto::UINT64:
-      unsupported("arithmetic of unsigned integers of 16 bits and more");
+      return unsigned_of(through(DType::i32), 0x1p32);
     default:
       return value;
   }

@@ -67,6 +67,9 @@ Value cast_through(NodeCall& call, Value x, int to) {
   const DType target = call.in.dtype_of(kind);
   if (target == DType::boolean) return call.as(x, target);
   const DType narrow = stored_dtype(to);
+  if (target == DType::i64 && (narrow == DType::f32 || is_integer(narrow))) {
+    return call.wrapped(call.as(x, target), to);
+  }
   if (narrow == DType::f32 || narrow == target) return call.as(x, target);
   if (call.in.net.dtype() != DType::f32 && kind == ElementKind::real) return call.as(x, target);
   return p::cast(call.b, p::cast(call.b, x, narrow), target);
