@@ -212,7 +212,7 @@ Built build(const Case& one, Fixed fixed) {
     built.inputs[importer.input_name(graph_inputs.Get(static_cast<int>(i)).name())] =
         elements_of(one.file, one.inputs[i]);
   }
-  built.model = with_outputs(std::move(net), importer);
+  built.model = with_outputs(std::move(net), importer, false);
   return built;
 }
 

@@ -6,6 +6,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
+#include "plimsoll/program/ops/layout.h"
 #include "plimsoll/program/ops/loss.h"
 #include "plimsoll/program/ops/reduce.h"
 
@@ -85,6 +86,14 @@ Value attach(Net& net, Importer& importer, const Wanted& wanted, Value x, std::v
                 : program::bce_with_logits_loss(net.b, x, target());
 }
 
+// As it is read after a run.
+Value as_output(Net& net, Value value, bool as_real) {
+  const program::ValueInfo info = net.b.program()[value];
+  if (as_real && !is_floating(info.type.dtype)) return program::cast(net.b, value, net.dtype());
+  if (info.view && info.view->strides != program::row_major(info.type.shape)) return program::reorder(net.b, value);
+  return value;
+}
+
 }  // namespace
 
 Model with_loss(Net&& net, Importer& importer, const std::string& loss, std::vector<std::string>& notes) {
@@ -109,11 +118,11 @@ Model with_loss(Net&& net, Importer& importer, const std::string& loss, std::vec
   return std::move(net).finish(made, made);
 }
 
-Model with_outputs(Net&& net, Importer& importer) {
+Model with_outputs(Net&& net, Importer& importer, bool as_reals) {
   const ModelFile& file = importer.file();
   std::vector<Value> values;
   for (const ValueInfoProto& output : file.proto.graph().output()) {
-    values.push_back(importer.value(importer.output(output.name())));
+    values.push_back(as_output(net, importer.value(importer.output(output.name())), as_reals));
   }
   if (values.empty()) throw InputError({.source = file.name}, "a graph without outputs");
   // What a graph passes through takes an op of its own, so that every output is made by one.

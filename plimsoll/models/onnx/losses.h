@@ -10,6 +10,7 @@ namespace plimsoll::models::onnx_import {
 
 // `loss` as OnnxOptions has it. ArgumentError for an output that there is not or a loss that it cannot have.
 Model with_loss(Net&& net, Importer& importer, const std::string& loss, std::vector<std::string>& notes);
-Model with_outputs(Net&& net, Importer& importer);
+// All outputs, each in row-major order; `as_reals`: those of integers and truth, too.
+Model with_outputs(Net&& net, Importer& importer, bool as_reals = true);
 
 }  // namespace plimsoll::models::onnx_import

@@ -33,7 +33,8 @@ void import_neg(NodeCall& call) {
 void import_abs(NodeCall& call) {
   if (call.is_real(0)) return unary<p::abs>(call);
   const Value x = call.value(0);
-  call.set_same(p::maximum(call.b, x, p::sub(call.b, call.scalar(0, DType::i64), x)));
+  const Value turned = p::sub(call.b, call.scalar(0, DType::i64), x);
+  call.set_same(p::where(call.b, p::lt(call.b, x, turned), turned, x));
 }
 void import_sign(NodeCall& call) {
   if (call.is_real(0)) return unary<p::sign>(call);
@@ -114,6 +115,14 @@ void variadic(NodeCall& call) {
   Value all = call.inputs() == 1 ? call.value(0) : call.compact(0);
   for (int i = 1; i < call.inputs(); ++i) all = F(call.b, all, call.compact(i));
   call.set_same(all);
+}
+
+// Kernels choose between reals; integers are compared.
+Value larger(Builder& b, Value x, Value z) {
+  return is_floating(b.type(x).dtype) ? p::maximum(b, x, z) : p::where(b, p::gt(b, x, z), x, z);
+}
+Value smaller(Builder& b, Value x, Value z) {
+  return is_floating(b.type(x).dtype) ? p::minimum(b, x, z) : p::where(b, p::lt(b, x, z), x, z);
 }
 
 void import_mean(NodeCall& call) {
@@ -265,8 +274,8 @@ void import_clip(NodeCall& call) {
     return call.set_same(p::clamp(b, x, bounds[0], bounds[1]));
   }
   const auto bound = [&](int i) { return call.has(i) ? call.compact(i) : call.scalar(bounds[i - 1], call.dtype(0)); };
-  if (call.has(1) || std::isfinite(bounds[0])) x = p::maximum(b, x, bound(1));
-  if (call.has(2) || std::isfinite(bounds[1])) x = p::minimum(b, x, bound(2));
+  if (call.has(1) || std::isfinite(bounds[0])) x = larger(b, x, bound(1));
+  if (call.has(2) || std::isfinite(bounds[1])) x = smaller(b, x, bound(2));
   call.set_same(x);
 }
 
@@ -322,8 +331,8 @@ constexpr RuleEntry kMathRules[] = {
     {"Div", import_div},
     {"Mod", import_mod},
     {"Pow", import_pow},
-    {"Max", variadic<p::maximum>},
-    {"Min", variadic<p::minimum>},
+    {"Max", variadic<larger>},
+    {"Min", variadic<smaller>},
     {"Sum", variadic<p::add>},
     {"Mean", import_mean},
     {"Tan", import_tan},

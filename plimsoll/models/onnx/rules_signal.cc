@@ -73,6 +73,14 @@ void import_bit_shift(NodeCall& call) {
   call.set_same(p::cast(b, p::floor(b, y), DType::i64));
 }
 
+void import_bitwise_not(NodeCall& call) {
+  const int type = call.element_type(0);
+  const bool is_unsigned = type == TensorProto::UINT8 || type == TensorProto::UINT16 || type == TensorProto::UINT32;
+  call.require(type != TensorProto::UINT64, "of 64 bits without a sign");
+  const double all = is_unsigned ? std::exp2(static_cast<double>(element_bits(type))) - 1 : -1;
+  call.set_same(p::sub(call.b, call.scalar(all, DType::i64), call.value(0)));
+}
+
 void import_center_crop_pad(NodeCall& call) {
   const int rank = call.rank(0);
   std::vector<int64_t> axes = call.integers("axes");
@@ -102,8 +110,13 @@ void import_center_crop_pad(NodeCall& call) {
 }
 
 constexpr RuleEntry kSignalRules[] = {
-    {"HannWindow", import_hann}, {"HammingWindow", import_hamming}, {"BlackmanWindow", import_blackman},
-    {"CumProd", import_cumprod}, {"BitShift", import_bit_shift},    {"CenterCropPad", import_center_crop_pad},
+    {"HannWindow", import_hann},
+    {"HammingWindow", import_hamming},
+    {"BlackmanWindow", import_blackman},
+    {"CumProd", import_cumprod},
+    {"BitShift", import_bit_shift},
+    {"BitwiseNot", import_bitwise_not},
+    {"CenterCropPad", import_center_crop_pad},
 };
 
 }  // namespace

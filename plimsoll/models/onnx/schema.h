@@ -18,6 +18,10 @@ using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
 
 // Types of elements that the schema's library may not know yet.
+inline constexpr int kFloat8E4M3FN = 17;
+inline constexpr int kFloat8E4M3FNUZ = 18;
+inline constexpr int kFloat8E5M2 = 19;
+inline constexpr int kFloat8E5M2FNUZ = 20;
 inline constexpr int kUInt4 = 21;
 inline constexpr int kInt4 = 22;
 

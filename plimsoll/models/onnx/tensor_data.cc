@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/half.h"
@@ -27,6 +29,10 @@ constexpr std::array kElementTypes = {
     ElementType{TensorProto::DOUBLE, "DOUBLE", 64, ElementKind::real},
     ElementType{TensorProto::FLOAT16, "FLOAT16", 16, ElementKind::real},
     ElementType{TensorProto::BFLOAT16, "BFLOAT16", 16, ElementKind::real},
+    ElementType{kFloat8E4M3FN, "FLOAT8E4M3FN", 8, ElementKind::real},
+    ElementType{kFloat8E4M3FNUZ, "FLOAT8E4M3FNUZ", 8, ElementKind::real},
+    ElementType{kFloat8E5M2, "FLOAT8E5M2", 8, ElementKind::real},
+    ElementType{kFloat8E5M2FNUZ, "FLOAT8E5M2FNUZ", 8, ElementKind::real},
     ElementType{TensorProto::INT8, "INT8", 8, ElementKind::integer},
     ElementType{TensorProto::UINT8, "UINT8", 8, ElementKind::integer},
     ElementType{TensorProto::INT16, "INT16", 16, ElementKind::integer},
@@ -74,8 +80,37 @@ void copy_nibbles(const std::byte* bytes, std::span<T> into, int64_t first, bool
   }
 }
 
+// A sign, four or five bits of exponent, the rest fraction. FN has no infinities, UZ one zero and another bias.
+float float_of_8(int type, uint8_t bits) {
+  const bool is_wide = type == kFloat8E5M2 || type == kFloat8E5M2FNUZ;
+  const bool one_zero = type == kFloat8E4M3FNUZ || type == kFloat8E5M2FNUZ;
+  const int fraction_bits = is_wide ? 2 : 3;
+  const int bias = (is_wide ? 15 : 7) + (one_zero ? 1 : 0);
+  const int most = is_wide ? 31 : 15;
+  const int exponent = bits >> fraction_bits & most;
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const float sign = (bits & 0x80) != 0 ? -1.0F : 1.0F;
+  if (one_zero && bits == 0x80) return std::numeric_limits<float>::quiet_NaN();
+  if (type == kFloat8E4M3FN && (bits & 0x7F) == 0x7F) return std::numeric_limits<float>::quiet_NaN();
+  if (type == kFloat8E5M2 && exponent == most) {
+    return fraction == 0 ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  }
+  const int whole = exponent == 0 ? fraction : fraction + (1 << fraction_bits);
+  return sign * std::ldexp(static_cast<float>(whole), std::max(exponent, 1) - bias - fraction_bits);
+}
+
+bool is_float_8(int type) { return type >= kFloat8E4M3FN && type <= kFloat8E5M2FNUZ; }
+
+template <class T>
+void copy_float_8(int type, const std::byte* bytes, std::span<T> into, int64_t first) {
+  for (size_t i = 0; i < into.size(); ++i) {
+    into[i] = static_cast<T>(float_of_8(type, std::to_integer<uint8_t>(bytes[static_cast<size_t>(first) + i])));
+  }
+}
+
 template <class T>
 void copy_elements(int type, const std::byte* bytes, std::span<T> into, int64_t first) {
+  if (is_float_8(type)) return copy_float_8(type, bytes, into, first);
   switch (type) {
     case TensorProto::FLOAT:
       return copy_as<float>(bytes, into, first);
@@ -219,6 +254,13 @@ void TensorData::read_fields(std::span<T> into, int64_t first) const {
           to_float(static_cast<uint16_t>(proto_->int32_data(static_cast<int>(first) + static_cast<int>(i)))));
     }
   };
+  if (is_float_8(element_type())) {
+    for (size_t i = 0; i < into.size(); ++i) {
+      const int32_t bits = proto_->int32_data(static_cast<int>(first) + static_cast<int>(i));
+      into[i] = static_cast<T>(float_of_8(element_type(), static_cast<uint8_t>(bits)));
+    }
+    return;
+  }
   switch (element_type()) {
     case TensorProto::FLOAT:
       return copy(proto_->float_data());
