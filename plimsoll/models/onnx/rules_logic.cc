@@ -64,7 +64,7 @@ DType stored_dtype(int type) {
 // Through the narrow type, so that what does not fit is rounded or cut as there.
 Value cast_through(NodeCall& call, Value x, int to) {
   const ElementKind kind = element_kind(call.in.file(), to, "a cast");
-  call.require(kind != ElementKind::real || element_bits(to) > 8, "rounding to 8 bits");
+  call.require(element_bits(to) > (kind == ElementKind::real ? 8 : 4), "a cast to so few bits");
   const DType target = call.in.dtype_of(kind);
   if (target == DType::boolean) return call.as(x, target);
   const DType narrow = stored_dtype(to);
