@@ -136,6 +136,9 @@ Folded fold_sin(const NodeCall&, const Operands& x) {
 Folded fold_cos(const NodeCall&, const Operands& x) {
   return on_reals(x, [](double a) { return std::cos(a); });
 }
+Folded fold_relu(const NodeCall&, const Operands& x) {
+  return on_reals(x, [](double a) { return a < 0 ? 0 : a; });
+}
 Folded fold_neg(const NodeCall&, const Operands& x) {
   if (x[0]->is_real()) return on_reals(x, [](double a) { return -a; });
   return map_ints(*x[0], *x[0], ElementKind::integer, [](Dim a, Dim) { return Dim(0) - a; });
@@ -331,6 +334,7 @@ const std::unordered_map<std::string_view, FoldRule>& fold_rules() {
       {"Log", fold_log},
       {"Sin", fold_sin},
       {"Cos", fold_cos},
+      {"Relu", fold_relu},
       {"Neg", fold_neg},
       {"Abs", fold_abs},
       {"Identity", fold_identity},

@@ -16,6 +16,7 @@ struct Modes {
 struct Axis {
   int64_t from, to;
   double scale;
+  bool is_scaled;  // the scale is given, not the size
   double roi_start = 0, roi_end = 1;
 };
 
@@ -23,6 +24,10 @@ double coordinate(const Modes& modes, const Axis& axis, int64_t i) {
   const auto x = static_cast<double>(i);
   const auto from = static_cast<double>(axis.from);
   const auto to = static_cast<double>(axis.to);
+  if (modes.coordinates == "align_corners" && axis.is_scaled) {  // by the size before it is rounded
+    const double exact = from * axis.scale;
+    return exact > 1 ? x * (from - 1) / (exact - 1) : 0;
+  }
   if (modes.coordinates == "align_corners") return to > 1 ? x * (from - 1) / (to - 1) : 0;
   if (modes.coordinates == "asymmetric") return x / axis.scale;
   if (modes.coordinates == "pytorch_half_pixel") return to > 1 ? (x + 0.5) / axis.scale - 0.5 : 0;
@@ -155,7 +160,7 @@ std::vector<ResizeLine> resize_lines(const NodeCall& call) {
     const int at = call.axis(axes[i], shape.rank());
     if (sizes.empty() ? scales[i] == 1 : sizes[i] == shape[at]) continue;
     const int64_t from = shape[at].constant();
-    Axis axis{from, 0, 1};
+    Axis axis{from, 0, 1, sizes.empty()};
     axis.to =
         sizes.empty() ? static_cast<int64_t>(std::floor(static_cast<double>(from) * scales[i])) : sizes[i].constant();
     axis.scale = scales.empty() ? static_cast<double>(axis.to) / static_cast<double>(from) : scales[i];

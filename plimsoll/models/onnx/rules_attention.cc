@@ -95,14 +95,19 @@ Value score_bias(NodeCall& call, Dim queries, Dim keys, Dim past) {
   const Value place = counted(b, keys, {1, keys});
   Value lengths;  // of the keys of each sample that are no padding
   if (call.has(6)) lengths = p::reshape(b, call.value(6), {call.shape(6)[0], 1, 1, 1});
-  if (call.flag("is_causal")) {
+  const int64_t left = call.integer("left_window_size", -1);
+  const int64_t right = call.integer("right_window_size", -1);
+  if (call.flag("is_causal") || left >= 0 || right >= 0) {
     Value rows = counted(b, queries, {queries, 1});
     if (past != Dim(0)) rows = p::add(b, rows, call.scalar(static_cast<double>(past.constant()), DType::i64));
     if (lengths) {
       const Value before = p::sub(b, lengths, call.scalar(static_cast<double>(queries.constant()), DType::i64));
       rows = p::add(b, rows, before);
     }
-    keep(p::le(b, place, rows));
+    if (call.flag("is_causal")) keep(p::le(b, place, rows));
+    const Value back = p::sub(b, rows, place);
+    if (left >= 0) keep(p::le(b, back, call.scalar(static_cast<double>(left), DType::i64)));
+    if (right >= 0) keep(p::ge(b, back, call.scalar(static_cast<double>(-right), DType::i64)));
   }
   if (lengths) keep(p::lt(b, place, lengths));
   return bias;
@@ -122,8 +127,6 @@ void import_attention(NodeCall& call) {
     k = to_heads(b, k, kv_heads);
     v = to_heads(b, v, kv_heads);
   }
-  call.require(call.integer("left_window_size", -1) < 0 && call.integer("right_window_size", -1) < 0,
-               "windows of keys");
   Dim past = 0;
   if (call.has(4)) {
     past = call.shape(4)[2];
@@ -143,7 +146,8 @@ void import_attention(NodeCall& call) {
                                                           : call.real("scale", 1);
   const bool causal = call.flag("is_causal");
   const double softcap = call.real("softcap", 0);
-  const bool is_plain = softcap == 0 && !call.wants(3) && scale > 0 && !call.has(6);
+  const bool has_window = call.integer("left_window_size", -1) >= 0 || call.integer("right_window_size", -1) >= 0;
+  const bool is_plain = softcap == 0 && !call.wants(3) && scale > 0 && !call.has(6) && !has_window;
   if (is_plain && (!causal || (past == Dim(0) && queries == keys && !call.has(3)))) {
     const Value mask = call.has(3) ? added_mask(call, call.value(3), keys) : Value{};
     const Value y = attend(b, q, k, v, {.mask = mask, .causal = causal, .scale = scale});

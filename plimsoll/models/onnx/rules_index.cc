@@ -151,8 +151,9 @@ void import_scatter_nd(NodeCall& call) {
 
 void import_one_hot(NodeCall& call) {
   Builder& b = call.b;
-  const std::vector<Dim> depth = call.dims_of(1, "the depth");
-  if (depth.size() != 1) call.reject("the depth must be one number");
+  const std::vector<Dim> depth = call.is_real(1) ? std::vector<Dim>{static_cast<int64_t>(call.real_of(1, "the depth"))}
+                                                 : call.dims_of(1, "the depth");
+  if (depth.size() != 1 || !depth[0].is_constant()) call.reject("the depth must be one number");
   const std::vector<double> values = call.reals_of(2, "the values");
   if (values.size() != 2) call.reject("the values must be two numbers");
   const int rank = call.rank(0) + 1;

@@ -93,6 +93,9 @@ void import_cast(NodeCall& call) {
 void import_cast_like(NodeCall& call) {
   const int to = call.element_type(1);
   call.require(to != 0, "the type to cast to is not known");
+  if (const HostTensor* known = call.try_host(0); known != nullptr && element_bits(to) >= 32) {
+    if (auto cast = host_cast(*known, element_kind(call.in.file(), to, "a cast"))) return call.set(0, *cast, to);
+  }
   call.set(0, cast_through(call, call.value(0), to), to);
 }
 
