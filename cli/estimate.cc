@@ -261,9 +261,10 @@ void write_files(const EstimateOptions& given, const Report& report) {
 void run(const EstimateOptions& given) {
   require_page(given.page);
   const ModelOptions& options = given.step;
-  const models::ModelInfo& model = models::find_model(options.model);
+  const models::ModelInfo model = find_model(options);
   const models::StepOptions asked = asked_of(given);
   const Program program = models::build_step(model, asked);
+  tell_notes(model, asked);
   const KernelEstimate estimate = estimate_on(given.device, program, options.threads);
   const Report report{model,
                       asked,

@@ -38,7 +38,7 @@ inline train::Listener terminal_listener() {
 // `sizes` in place of those that the options give.
 inline train::StepRequest request_of(const ModelOptions& options, const FormOptions& form,
                                      const program::Bindings& sizes = {}) {
-  train::StepRequest request{.model = models::find_model(options.model),
+  train::StepRequest request{.model = find_model(options),
                              .step = step_options(options),
                              .allow = form.allow,
                              .micro_batches = form.micro_batches,

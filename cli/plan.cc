@@ -90,7 +90,7 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   options.work_limit /= 10;  // for each of some twenty sizes
   options.find_smallest = false;
   options.progress = nullptr;
-  const int64_t most = train::most_samples(models::find_model(verb.step.model));
+  const int64_t most = train::most_samples(find_model(verb.step));
   plan::PlanOptions of_whole = options;
   of_whole.deadline = verb.start + (verb.deadline() - verb.start) / 2;
   auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, of_whole, batch); }, most);

@@ -24,9 +24,10 @@ struct StartedSession {
 };
 
 inline StartedSession start_session(const ModelOptions& options, uint64_t seed) {
-  const models::ModelInfo& model = models::find_model(options.model);
+  const models::ModelInfo model = find_model(options);
   const models::StepOptions asked = step_options(options);
   const models::Step step = models::build_whole_step(model, asked);
+  tell_notes(model, asked);
   const kernels::DeviceOptions device{.threads = options.threads};
   const kernels::Lowered lowered = kernels::prepare(step.program, device);
   StartedSession started{models::bindings(model, asked.sizes), lowered.threads, plan::estimate(lowered).peak_bytes,

@@ -16,6 +16,7 @@
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/report/chrome_trace.h"
 #include "plimsoll/report/step_page.h"
+#include "plimsoll/run/floats.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll::cli {
@@ -31,7 +32,34 @@ struct TrainOptions {
   double rate = 1e-3;
   uint64_t seed = 1;
   bool no_measure = false;
+  std::string save;  // a file of weights; empty: none
 };
+
+// Parameters, and what the model keeps beside them, under the names and in the layouts of PyTorch.
+void save_weights(const TrainOptions& options, run::Executor& executor) {
+  if (options.save.empty()) return;
+  const models::ModelInfo info = find_plain_model(options.step);
+  const program::Program& program = executor.program();
+  std::vector<models::TensorToStore> tensors;
+  for (const auto* values : {&program.parameters, &program.state}) {
+    for (const program::Value value : *values) {
+      const program::ValueInfo& one = program[value];
+      if (one.category != Category::parameter || !is_floating(one.type.dtype)) continue;
+      const Shape shape = one.type.shape.shape();
+      const bool turned = models::is_stored_transposed(info, one.name) && shape.rank() == 2;
+      tensors.push_back({one.name, turned ? Shape{shape[1], shape[0]} : shape,
+                         [&executor, value, shape, turned](std::span<float> into, int64_t first) {
+                           const std::vector<float> all = run::read_floats(executor, value);
+                           for (size_t i = 0; i < into.size(); ++i) {
+                             const int64_t at = first + static_cast<int64_t>(i);
+                             const int64_t place = turned ? at % shape[0] * shape[1] + at / shape[0] : at;
+                             into[i] = all[static_cast<size_t>(place)];
+                           }
+                         }});
+    }
+  }
+  models::write_safetensors(options.save, tensors);
+}
 
 struct StepRecord {
   float loss;
@@ -124,6 +152,7 @@ void run_unplanned(const TrainOptions& options) {
   run_steps(
       trainer, options.steps, [] { return std::string(); }, [] { return false; }, records);
   write_unplanned_files(options, started, records);
+  save_weights(options, started.session->executor());
   if (options.step.json) {
     nlohmann::ordered_json json = head_json(options, started.sizes, started.threads);
     json["predicted_peak_bytes"] = started.predicted_peak_bytes;
@@ -278,6 +307,7 @@ int run_within(const TrainOptions& options) {
   Budget budget = read_budget(options.budget);
   BudgetFile file(options.budget.budget_file, budget);
   const train::ModelForms model(request_of(options.step, options.budget.form));
+  tell_notes(model.request().model, model.request().step);
   BudgetRun run{options, model, std::move(file), budget};
   auto fitted = train::fit_model(model, options.budget.spill_dir, budget);
   while (true) {
@@ -291,6 +321,7 @@ int run_within(const TrainOptions& options) {
     fitted = train::refit_model(model, options.budget.spill_dir, run.budget, fit);
     run.forget_peak();
   }
+  save_weights(options, std::get<train::Fit>(fitted).session->executor());
   report(run, std::get<train::Fit>(fitted));
   write_files(run, std::get<train::Fit>(fitted));
   return kDone;
@@ -339,6 +370,7 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--steps", options->steps, "Steps to run").shows_default();
   verb.add_option("--lr,--rate", options->rate, "Learning rate").shows_default().in_range(0, kMostRate);
   verb.add_option("--seed", options->seed, "Of parameters, data and dropout").shows_default();
+  verb.add_option("--save", options->save, "Write the weights at the end: a .safetensors file");
   verb.callback([options, &status] {
     options->budget.form.measure = !options->no_measure;
     run(*options, status);

@@ -15,6 +15,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/oom.h"
 #include "plimsoll/models/nn.h"
+#include "plimsoll/models/onnx/load.h"
 #include "plimsoll/models/zoo/zoo.h"
 #include "plimsoll/train/batch.h"
 #include "plimsoll/train/inference.h"
@@ -22,10 +23,12 @@
 
 namespace plimsoll {
 
+using models::load_onnx;
 using models::Model;
 using models::ModelInfo;
 using models::Net;
 using models::NetOptions;
+using models::OnnxOptions;
 using program::Value;
 using train::adam;
 using train::adamw;

@@ -38,17 +38,26 @@ double number(const Init& init, uint64_t seed, uint64_t stream, uint64_t index) 
 
 }  // namespace
 
-std::string Init::text() const { return fmt::format("{}({:.6g})", kNames[static_cast<size_t>(kind)], scale); }
+std::string Init::text() const {
+  if (kind == Kind::given) return fmt::format("given({})", values->text());
+  return fmt::format("{}({:.6g})", kNames[static_cast<size_t>(kind)], scale);
+}
 
 Init fan_in(int64_t inputs) { return uniform(1 / std::sqrt(static_cast<double>(inputs))); }
 
 std::vector<double> draw(const Init& init, int64_t count, uint64_t seed, uint64_t stream) {
   std::vector<double> numbers(static_cast<size_t>(count));
+  if (init.kind == Init::Kind::given) {
+    std::vector<float> read(numbers.size());
+    init.values->read(read, 0);
+    return {read.begin(), read.end()};
+  }
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = number(init, seed, stream, i);
   return numbers;
 }
 
 void draw(const Init& init, std::span<float> into, uint64_t seed, uint64_t stream, uint64_t first) {
+  if (init.kind == Init::Kind::given) return init.values->read(into, first);
   for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<float>(number(init, seed, stream, first + i));
 }
 

@@ -36,6 +36,11 @@ Value Net::wide_state(std::string_view name, const Dims& shape, const Init& init
   return b.state(name, {wide(), shape}, Category::parameter);
 }
 
+Value Net::constant_state(std::string_view name, const program::Type& type, const Init& init) {
+  state_inits_.push_back(init);
+  return b.state(name, type, Category::parameter);
+}
+
 Value Net::dropout_seed() {
   if (!seed_) seed_ = b.input("seed", {DType::i64, {}});
   return seed_;

@@ -56,6 +56,8 @@ class Net {
   Value wide_parameter(std::string_view name, const Dims& shape, const Init& init);
   // Kept from step to step, not trained; part of the model, as in PyTorch.
   Value wide_state(std::string_view name, const Dims& shape, const Init& init);
+  // Kept and never changed: tables, masks, weights that are not trained.
+  Value constant_state(std::string_view name, const program::Type& type, const Init& init);
   Value dropout_seed();  // the input `seed`, made when first asked for
 
   Model finish(Value result, Value loss = {}) &&;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/passes/optimize.h"
@@ -40,6 +42,16 @@ void quantize(Step& step) {
   step.quantized = std::move(quantized.parameters);
 }
 
+// A model that was loaded for one size has no symbol for it.
+program::Program bind_known(const program::Program& program, const program::Bindings& sizes) {
+  const std::set<std::string> symbols = program::symbols(program);
+  program::Bindings known;
+  for (const auto& [symbol, size] : sizes) {
+    if (symbols.contains(symbol)) known[symbol] = size;
+  }
+  return program::bind(program, known);
+}
+
 program::Bindings without_batch(program::Bindings sizes) {
   sizes.erase("batch");
   return sizes;
@@ -48,7 +60,7 @@ program::Bindings without_batch(program::Bindings sizes) {
 Step build_chunked_step(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = bindings(model, options.sizes);
   Model built = build(model, options);
-  program::ChunkedModel chunked = program::chunk_batch(program::bind(built.program, without_batch(sizes)), built.loss,
+  program::ChunkedModel chunked = program::chunk_batch(bind_known(built.program, without_batch(sizes)), built.loss,
                                                        options.form, sizes.at("batch"));
   return {program::training_step(std::move(chunked.program), chunked.loss, train_options(options)),
           std::move(built.inits), std::move(built.state_inits)};
@@ -60,8 +72,8 @@ Step build_as_written(const ModelInfo& model, const StepOptions& options) {
   Step step{{}, std::move(built.inits), std::move(built.state_inits), {}};
   step.program =
       options.training
-          ? program::bind(program::training_step(std::move(built.program), built.loss, train_options(options)), sizes)
-          : program::bind(built.program, sizes);
+          ? bind_known(program::training_step(std::move(built.program), built.loss, train_options(options)), sizes)
+          : bind_known(built.program, sizes);
   if (options.precision == DType::i8) {
     quantize(step);
   } else if (!options.training) {
@@ -74,7 +86,7 @@ Step build_as_written(const ModelInfo& model, const StepOptions& options) {
 
 program::ChunkPlaces find_chunk_places(const ModelInfo& model, const StepOptions& options) {
   const Model built = build(model, options);
-  return program::find_chunk_places(program::bind(built.program, without_batch(bindings(model, options.sizes))),
+  return program::find_chunk_places(bind_known(built.program, without_batch(bindings(model, options.sizes))),
                                     built.loss);
 }
 
@@ -90,7 +102,7 @@ MicroBatchStep build_micro_batch_step(const ModelInfo& model, const StepOptions&
   const program::SplitOptions split_options{train_options(options), options.through_batch_norm};
   MicroBatchStep step{program::split_training_step(std::move(built.program), built.loss, split_options),
                       std::move(built.inits), std::move(built.state_inits)};
-  step.split.micro_batch = program::bind(step.split.micro_batch, sizes);
+  step.split.micro_batch = bind_known(step.split.micro_batch, sizes);
   return step;
 }
 

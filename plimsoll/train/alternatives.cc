@@ -34,8 +34,10 @@ class AlternativeSearch {
       ways.emplace_back([this] { allow(kEightBitState, "rounds the optimizer's state"); });
     }
     if (search_.spill.bytes_per_s == 0) ways.emplace_back([this] { spill(); });
-    if (sizes.at("batch") > 1) ways.emplace_back([&] { take_smaller_batch(sizes.at("batch")); });
-    if (sizes.contains("sequence")) ways.emplace_back([&] { take_shorter_samples(sizes.at("sequence")); });
+    const auto is_open = [&](const char* symbol) { return !request_.model.fixed.contains(symbol); };
+    if (sizes.at("batch") > 1 && is_open("batch")) ways.emplace_back([&] { take_smaller_batch(sizes.at("batch")); });
+    if (sizes.contains("sequence") && is_open("sequence"))
+      ways.emplace_back([&] { take_shorter_samples(sizes.at("sequence")); });
     if (request_.step.precision == DType::f32) ways.emplace_back([this] { take_bf16(); });
     for (size_t i = 0; i < ways.size() && Clock::now() < search_.deadline; ++i) {
       deadline_ = share_of_time(ways.size() - i);
@@ -148,6 +150,7 @@ plan::StepOfBatch step_of_batch(const StepRequest& request) {
 
 int64_t most_samples(const models::ModelInfo& model) {
   constexpr int64_t kMostSamples = int64_t{1} << 20;
+  if (const auto fixed = model.fixed.find("batch"); fixed != model.fixed.end()) return fixed->second;
   const auto limit = model.most.find("batch");
   return limit == model.most.end() ? kMostSamples : limit->second;
 }

@@ -5,6 +5,17 @@
 namespace plimsoll::train {
 namespace {
 
+// Given ones alone: there is nothing to draw of truth.
+void start_boolean(std::span<uint8_t> into, const models::Init& init) {
+  constexpr size_t kBlock = 4096;
+  std::vector<int64_t> block;
+  for (size_t first = 0; first < into.size(); first += kBlock) {
+    block.resize(std::min(kBlock, into.size() - first));
+    init.values->read(block, first);
+    for (size_t i = 0; i < block.size(); ++i) into[first + i] = block[i] != 0 ? 1 : 0;
+  }
+}
+
 void start_value(run::Executor& executor, program::Value value, const models::Init& init,
                  const std::vector<program::QuantizedParameter>& quantized, uint64_t seed, uint64_t stream) {
   const DType dtype = executor.program()[value].type.dtype;
@@ -13,6 +24,8 @@ void start_value(run::Executor& executor, program::Value value, const models::In
     if (parameter.weights != value) continue;
     return models::draw(init, executor.data<int8_t>(value), executor.data<float>(parameter.scales), seed, stream);
   }
+  if (dtype == DType::i64) return init.values->read(executor.data<int64_t>(value), 0);
+  if (dtype == DType::boolean) return start_boolean(executor.data<uint8_t>(value), init);
   std::vector<float> floats(executor.bytes(value).size() / 2);
   models::draw(init, floats, seed, stream);
   run::write_floats(executor, value, floats);

@@ -20,7 +20,7 @@ using program::Scope;
 using Config = TransformerSizes;
 
 constexpr double kEps = 1e-12;
-constexpr LinearOptions kLinear = {.init = kTransformerInit};
+const LinearOptions kLinear = {.init = kTransformerInit};
 
 Value embeddings(Net& net, Value words, const Config& config) {
   const Scope scope(net.b, "embeddings");

@@ -31,6 +31,6 @@ Value attend(Net& net, Value q, Value k, Value v, const Heads& heads);
 Value self_attend(Net& net, Value qkv, const Heads& heads);
 
 // All transformers of the zoo start so, as their papers and libraries do.
-inline constexpr Init kTransformerInit = normal(0.02);
+inline const Init kTransformerInit = normal(0.02);
 
 }  // namespace plimsoll::models

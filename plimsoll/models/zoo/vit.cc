@@ -28,7 +28,7 @@ struct Config {
 };
 
 constexpr double kEps = 1e-6;
-constexpr LinearOptions kLinear = {.init = kTransformerInit};
+const LinearOptions kLinear = {.init = kTransformerInit};
 
 // An image as a sequence: a class token, then one vector for each patch.
 Value patches(Net& net, Value x, const Config& config) {

@@ -84,6 +84,11 @@ program::Bindings bindings(const ModelInfo& model, const program::Bindings& aske
     if (size < 1 || size > limit) {
       throw ArgumentError(fmt::format("{} {} is out of range: {} takes 1 to {}", symbol, size, model.name, limit));
     }
+    const auto fixed = model.fixed.find(symbol);
+    if (fixed != model.fixed.end() && fixed->second != size) {
+      throw ArgumentError(fmt::format("{} {}: {} was loaded for {}, and its graph is good for that alone", symbol, size,
+                                      model.name, fixed->second));
+    }
     found->second = size;
   }
   return sizes;

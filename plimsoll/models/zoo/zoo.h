@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plimsoll/models/nn.h"
 
@@ -17,8 +18,11 @@ struct ModelInfo {
   std::string name;
   std::string description;
   std::function<Model(const NetOptions& options, Size size)> build;
-  program::Bindings usual;      // sizes to take where none are asked for: {"batch", 32}
-  program::Bindings most = {};  // limits of sizes: a table of positions has an end
+  program::Bindings usual;       // sizes to take where none are asked for: {"batch", 32}
+  program::Bindings most = {};   // limits of sizes: a table of positions has an end
+  program::Bindings fixed = {};  // sizes that it was loaded with, which cannot be others
+  // What is worth telling of it as it is built; empty: nothing.
+  std::function<std::vector<std::string>(const NetOptions& options)> notes = {};
 };
 
 // A model of one's own, for whatever takes one of the zoo's. It is as it was built: building it in another dtype, or

@@ -1,0 +1,14 @@
+// Products of matrices, for the families that have them.
+#pragma once
+
+#include "plimsoll/models/onnx/node.h"
+
+namespace plimsoll::models::onnx_import {
+
+// As NumPy's matmul. A weight that is a matrix becomes a linear layer where it has a row for each output.
+Value product(NodeCall& call, Value x, Value z);
+
+// An equation of einsum over these operands.
+Value einsum(NodeCall& call, const std::string& equation, const std::vector<Value>& operands);
+
+}  // namespace plimsoll::models::onnx_import

@@ -1,0 +1,40 @@
+// ONNX's conformance cases of single nodes: Debian's libonnx-testdata, or the folder in PLIMSOLL_ONNX_CASES (that of
+// `pip install onnx` is onnx/backend/test/data/node). With PLIMSOLL_ONNX_TABLE the page docs/onnx-ops.md is written
+// there.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "plimsoll/base/file.h"
+#include "tests/models/onnx_cases.h"
+
+namespace plimsoll::models {
+namespace {
+
+std::string cases_folder() {
+  const char* given = std::getenv("PLIMSOLL_ONNX_CASES");
+  return given != nullptr ? given : "/usr/share/libonnx-testdata/data/node";
+}
+
+TEST(OnnxConformance, NodeCasesPassOrSayWhyNot) {
+  const std::string folder = cases_folder();
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no cases in " << folder;
+  const std::vector<CaseResult> results = run_cases(folder);
+  ASSERT_FALSE(results.empty());
+  size_t passed = 0;
+  for (const CaseResult& result : results) {
+    EXPECT_NE(result.outcome, CaseResult::Outcome::wrong) << result.name << ": " << result.why;
+    if (result.outcome == CaseResult::Outcome::unsupported) EXPECT_FALSE(result.why.empty()) << result.name;
+    passed += result.outcome == CaseResult::Outcome::pass ? 1 : 0;
+  }
+  if (const char* table = std::getenv("PLIMSOLL_ONNX_TABLE")) {
+    const char* source = std::getenv("PLIMSOLL_ONNX_SOURCE");
+    write_file(table, conformance_page(results, source != nullptr ? source : "libonnx-testdata"));
+  }
+  std::printf("%zu of %zu node cases pass\n", passed, results.size());
+  EXPECT_GE(4 * passed, 3 * results.size()) << passed << " of " << results.size();
+}
+
+}  // namespace
+}  // namespace plimsoll::models
