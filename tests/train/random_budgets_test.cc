@@ -42,7 +42,7 @@ class RandomBudgets : public testing::TestWithParam<Case> {
   }
 
   static plan::PlanOptions options_for(int64_t budget) {
-    return {.budget_bytes = budget, .work_limit = 20'000, .time_limit_s = 1e9};
+    return {.budget_bytes = budget, .work_limit = 20'000};
   }
 
   Outcome train(plan::StepPlan step) const {
