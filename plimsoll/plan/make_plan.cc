@@ -24,7 +24,7 @@ using program::Value;
 constexpr int64_t kWorkPerNode = 8000;              // beyond which the search of small programs finds nothing more
 constexpr int kPackingTries = 6;                    // tighter limits on live bytes, when a schedule does not pack
 constexpr int64_t kFitWork = 100'000'000;           // most steps of schedules that are looked at for any plan that fits
-constexpr int64_t kSmallestWork = 200'000'000;      // and for the smallest budget
+constexpr int64_t kSmallestWork = 100'000'000;      // and for the smallest budget
 constexpr int64_t kConstructWork = 10'000;          // for each node, and
 constexpr int64_t kMostConstructWork = 20'000'000;  // for what a search for a faster plan begins with
 constexpr int kNarrowings = 9;                      // of the range in which the smallest budget lies

@@ -107,6 +107,7 @@ std::vector<Search::Move> Search::drops_at(const Schedule& schedule, const Holds
     const GraphStorage& storage = graph_.storages[at(instance.storage)];
     const bool can_spill = spills_ && storage.spillable;
     if (!(storage.droppable || can_spill) || reads(node, instance.storage)) continue;
+    if (storage.bytes <= graph_.step_bytes) continue;  // the step that brings it back takes more
     const int32_t gap = graph_.gap_at(instance.storage, full.time);
     const int32_t since = std::max(instance.time, graph_.begin_of(gap));
     const int32_t last = touched[at(instance.storage)];
