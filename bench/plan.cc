@@ -178,7 +178,7 @@ struct Curve {
 
 // The same batch and the same gradients, in the forms that there are.
 std::optional<plan::StepPlan> formed(const plan::StepForms& forms, int64_t budget_bytes) {
-  auto made = plan::plan_step(forms, {.budget_bytes = budget_bytes, .find_smallest = false, .time_limit_s = 60});
+  auto made = plan::plan_step(forms, {.budget_bytes = budget_bytes, .find_smallest = false});
   if (auto* step = std::get_if<plan::StepPlan>(&made)) return std::move(*step);
   return std::nullopt;
 }
@@ -204,7 +204,7 @@ const plan::SpillOptions& disk() {
 
 // The same budget where results may go to a file, too.
 std::string with_disk(const Subject& subject, int64_t budget_bytes) {
-  plan::PlanOptions options = {.budget_bytes = budget_bytes, .op_seconds = subject.seconds, .time_limit_s = 60};
+  plan::PlanOptions options = {.budget_bytes = budget_bytes, .op_seconds = subject.seconds};
   options.spill = disk();
   const auto made = plan::make_plan(subject.lowered, options);
   if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
@@ -229,8 +229,7 @@ Curve run_curve(const Case& wanted) {
     const auto part = static_cast<int64_t>(static_cast<double>(subject.activation_bytes()) * fraction);
     const int64_t budget = subject.other_bytes + part;
     const double start = cpu_seconds();
-    const auto made =
-        plan::make_plan(subject.lowered, {.budget_bytes = budget, .op_seconds = subject.seconds, .time_limit_s = 60});
+    const auto made = plan::make_plan(subject.lowered, {.budget_bytes = budget, .op_seconds = subject.seconds});
     const double took = cpu_seconds() - start;
     const std::optional<plan::StepPlan> any = formed(forms, budget);
     const std::string parts = fmt::format(

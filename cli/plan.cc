@@ -47,9 +47,9 @@ struct PlanVerb {
     form.measure_s = std::min(form.measure_s, kMeasuringShare * time_limit_s);
     return form;
   }
-  std::chrono::steady_clock::time_point deadline() const {
-    return start +
-           std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(time_limit_s));
+  plan::Deadline deadline() const {
+    return {start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                        std::chrono::duration<double>(time_limit_s))};
   }
 };
 
@@ -62,7 +62,6 @@ plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
   plan::PlanOptions options;
   options.budget_bytes = budget_bytes;
   options.recompute = !verb.no_recompute;
-  options.time_limit_s = verb.time_limit_s;
   options.deadline = verb.deadline();
   options.progress = planning_progress();
   return options;
@@ -71,7 +70,7 @@ plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
 // All samples of a batch in one step: as it is written, in another order, or with some ops in chunks.
 std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const plan::PlanOptions& options,
                                                      int64_t batch) {
-  if (std::chrono::steady_clock::now() >= options.deadline) return std::nullopt;
+  if (options.deadline.has_passed()) return std::nullopt;
   show_progress(fmt::format("planning: a batch of {}", batch));
   const train::ModelForms model(request_of(verb.step, verb.form(), {{"batch", batch}}));
   plan::StepForms forms = model.least_forms();
@@ -79,7 +78,7 @@ std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const
   const auto made = plan::plan_step(forms, options);
   const auto* step = std::get_if<plan::StepPlan>(&made);
   if (step == nullptr) return std::nullopt;
-  return plan::PlannedBatch{batch, step->arena_bytes, step->predicted_s,
+  return plan::PlannedBatch{batch, step->arena_bytes, step->predicted_s, step->steps(),
                             step->form.chunks > 1 ? plan::chunks_text(step->form) : ""};
 }
 
@@ -92,7 +91,7 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   options.progress = nullptr;
   const int64_t most = train::most_samples(find_model(verb.step));
   plan::PlanOptions of_whole = options;
-  of_whole.deadline = verb.start + (verb.deadline() - verb.start) / 2;
+  of_whole.deadline = options.deadline.share(0.5);
   auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, of_whole, batch); }, most);
   if (!whole) return std::nullopt;
   Batches found{std::move(*whole), std::nullopt};
@@ -107,7 +106,7 @@ int plan_largest_batch(const PlanVerb& verb) {
   const int64_t budget = read_budget_bytes(verb);
   const std::optional<Batches> found = largest_batches(verb, budget);
   if (!found) {
-    const bool is_late = std::chrono::steady_clock::now() >= verb.deadline();
+    const bool is_late = verb.deadline().has_passed();
     const std::string why =
         is_late ? fmt::format("no batch of {} was found to fit in {} before the --time-limit; give more time",
                               verb.step.model, format_bytes(budget))

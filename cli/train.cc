@@ -251,8 +251,8 @@ nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no
                                  {"budget_bytes", run.budget.bytes},
                                  {"budget_source", run.budget.source},
                                  {"smallest_budget_bytes", no_fit.smallest_budget_bytes()},
-                                 {"overhead_bytes", no_fit.overhead_bytes},
-                                 {"smallest_arena_bytes", no_fit.refusal.smallest_bytes},
+                                 {"overhead_bytes", no_fit.smallest_overhead_bytes()},
+                                 {"smallest_arena_bytes", no_fit.smallest_arena_bytes()},
                                  {"binding_op", no_fit.refusal.binding_op},
                                  {"why_whole", run.model.why_whole()}};
   json["alternatives"] = alternatives_json(ways);

@@ -155,6 +155,8 @@ class Case:
         self.note("$ plimsoll " + " ".join(arguments) + (f"  # closed: {closed}" if closed else ""))
 
         def prepare():
+            for number in (signal.SIGINT, signal.SIGTERM):  # a shell's job in the background has them ignored
+                signal.signal(number, signal.SIG_DFL)
             if group:
                 group.enter()
             if file_limit is not None:

@@ -9,6 +9,11 @@ namespace {
 
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
+// What comes in, and each node run once.
+int64_t always_taken(const StepGraph& graph) {
+  return graph.resident_bytes + static_cast<int64_t>(graph.nodes.size()) * graph.step_bytes;
+}
+
 bool must_stay(const StepGraph& graph, const GraphStorage& storage, int32_t next_event) {
   const GraphNode& maker = graph.nodes[at(storage.maker)];
   return !storage.spillable && (!storage.droppable || maker.repeatable_until < next_event);
@@ -81,18 +86,18 @@ double cheapest_with_disk(const StepGraph& graph, std::vector<Item>& items, int6
 }  // namespace
 
 MemoryBound least_bytes(const StepGraph& graph) {
-  std::vector<int64_t> bytes(graph.nodes.size(), graph.resident_bytes);
+  std::vector<int64_t> bytes(graph.nodes.size(), always_taken(graph));
   for (size_t node = 0; node < bytes.size(); ++node) bytes[node] += graph.working_bytes(static_cast<int32_t>(node));
   for_each_bystander(graph, [&](const GraphStorage& storage, int32_t node, bool stays) {
     if (stays) bytes[at(node)] += storage.bytes;
   });
-  if (bytes.empty()) return {graph.resident_bytes, 0};
+  if (bytes.empty()) return {always_taken(graph), 0};
   const auto most = std::max_element(bytes.begin(), bytes.end());
   return {*most, static_cast<int32_t>(most - bytes.begin())};
 }
 
 double least_seconds(const StepGraph& graph, int64_t limit_bytes) {
-  std::vector<int64_t> over(graph.nodes.size(), graph.resident_bytes - limit_bytes);
+  std::vector<int64_t> over(graph.nodes.size(), always_taken(graph) - limit_bytes);
   std::vector<std::vector<Item>> items(graph.nodes.size());
   for (size_t node = 0; node < over.size(); ++node) over[node] += graph.working_bytes(static_cast<int32_t>(node));
   for_each_bystander(graph, [&](const GraphStorage& storage, int32_t node, bool stays) {

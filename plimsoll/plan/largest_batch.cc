@@ -7,7 +7,7 @@ namespace {
 
 std::optional<PlannedBatch> plan_batch(const StepOfBatch& step_of, const CostsOf& costs_of, PlanOptions options,
                                        int64_t batch) {
-  if (std::chrono::steady_clock::now() >= options.deadline) return std::nullopt;
+  if (options.deadline.has_passed()) return std::nullopt;
   const kernels::Lowered lowered = step_of(batch);
   const std::vector<double> seconds = costs_of(lowered);
   options.op_seconds = seconds;
@@ -15,7 +15,7 @@ std::optional<PlannedBatch> plan_batch(const StepOfBatch& step_of, const CostsOf
   const auto made = make_plan(lowered, options);
   const Plan* plan = std::get_if<Plan>(&made);
   if (plan == nullptr) return std::nullopt;
-  return PlannedBatch{batch, plan->arena_bytes, plan->predicted_s};
+  return PlannedBatch{batch, plan->arena_bytes, plan->predicted_s, static_cast<int64_t>(plan->steps.size())};
 }
 
 }  // namespace

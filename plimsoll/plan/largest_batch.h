@@ -19,6 +19,7 @@ struct PlannedBatch {
   int64_t batch = 0;
   int64_t arena_bytes = 0;
   double predicted_s = 0;
+  int64_t steps = 0;      // of the plan
   std::string form = {};  // of the step, in words; empty: as it is written
 
   double seconds_per_sample() const { return predicted_s / static_cast<double>(batch); }

@@ -21,10 +21,14 @@ using program::Op;
 using program::Program;
 using program::Value;
 
-constexpr int64_t kWorkPerNode = 8000;  // beyond which the search of small programs finds nothing more
-constexpr int kPackingTries = 6;        // tighter limits on live bytes, when a schedule does not pack
-constexpr int kNarrowings = 9;          // of the range in which the smallest budget lies
-constexpr size_t kNamedTensors = 5;     // in a refusal
+constexpr int64_t kWorkPerNode = 8000;              // beyond which the search of small programs finds nothing more
+constexpr int kPackingTries = 6;                    // tighter limits on live bytes, when a schedule does not pack
+constexpr int64_t kFitWork = 100'000'000;           // most steps of schedules that are looked at for any plan that fits
+constexpr int64_t kSmallestWork = 100'000'000;      // and for the smallest budget
+constexpr int64_t kConstructWork = 10'000;          // for each node, and
+constexpr int64_t kMostConstructWork = 20'000'000;  // for what a search for a faster plan begins with
+constexpr int kNarrowings = 9;                      // of the range in which the smallest budget lies
+constexpr size_t kNamedTensors = 5;                 // in a refusal
 constexpr int64_t kPage = 4096;
 
 size_t at(int32_t place) { return static_cast<size_t>(place); }
@@ -39,16 +43,6 @@ std::vector<Placed> place_resident(const Program& program, const MemoryPlan& mem
     for (const Value value : *list) resident.push_back({value, memory.offset_of(program, value)});
   }
   return resident;
-}
-
-Search::Clock::time_point deadline_after(double seconds) {
-  constexpr double kMostSeconds = 1e9;
-  return Search::Clock::now() + std::chrono::duration_cast<Search::Clock::duration>(
-                                    std::chrono::duration<double>(std::min(seconds, kMostSeconds)));
-}
-
-Search::Clock::time_point deadline_of(const PlanOptions& options) {
-  return std::min(deadline_after(options.time_limit_s), options.deadline);
 }
 
 // What ops cost by their arithmetic alone, the same on every machine: with it the search finds smaller plans than with
@@ -72,9 +66,10 @@ class Planner {
         options_(options),
         graph_(make_step_graph(lowered, seconds(), options.spill)),
         common_graph_(make_step_graph(lowered, common_seconds(lowered), common_disk(options.spill))),
-        search_(graph_, deadline_of(options), options.work_limit),
-        common_search_(common_graph_, deadline_of(options), options.work_limit) {
+        search_(graph_, options.deadline, options.work_limit),
+        common_search_(common_graph_, options.deadline, options.work_limit) {
     for (StepGraph* graph : {&graph_, &common_graph_}) {
+      graph->step_bytes = options.step_bytes;
       for (GraphStorage& storage : graph->storages) storage.droppable = storage.droppable && options.recompute;
     }
     if (!options.progress) return;
@@ -87,17 +82,18 @@ class Planner {
     find_peak();
     Plan unplanned = placed(search_, hold_all(graph_), INT64_MAX);
     unplanned_ = {unplanned.arena_bytes, unplanned.predicted_s};
-    if (unplanned.arena_bytes <= options_.budget_bytes) return finish(std::move(unplanned));
-    if (!options_.recompute && !graph_.can_spill()) return refusal(unplanned);
+    if (taken_bytes(unplanned) <= options_.budget_bytes) return finish(std::move(unplanned));
+    if (!options_.recompute && !graph_.can_spill()) return refusal(unplanned, unplanned.predicted_s);
     const bool is_hopeless = least_bytes(graph_).bytes > options_.budget_bytes;
+    common_search_.allow(kFitWork);
     std::optional<Fit> fit = is_hopeless ? std::nullopt : find_fit(options_.budget_bytes);
-    if (!fit && options_.find_smallest) fit = find_smallest(unplanned.arena_bytes);
-    if (!fit) return refusal(unplanned);
-    const int64_t smallest = fit->plan.arena_bytes;
-    Plan quick = quickest(std::move(*fit), std::max(options_.budget_bytes, smallest));
-    if (smallest <= options_.budget_bytes) return finish(std::move(quick));
-    quick.arena_bytes = smallest;  // it may have become smaller, by measured times: another search would not find it
-    return refusal(quick);
+    if (!fit && options_.find_smallest) fit = find_smallest(taken_bytes(unplanned));
+    if (!fit) return refusal(unplanned, unplanned.predicted_s);
+    const Plan smallest = fit->plan;
+    const int64_t budget = std::max(options_.budget_bytes, taken_bytes(smallest));
+    Plan quick = options_.improve ? quickest(std::move(*fit), budget) : as_found(std::move(*fit));
+    if (budget == options_.budget_bytes) return finish(std::move(quick));
+    return refusal(smallest, quick.predicted_s);
   }
 
  private:
@@ -125,6 +121,10 @@ class Planner {
     throw ArgumentError(fmt::format("{} costs are given for {} ops", options_.op_seconds.size(), lowered_.ops.size()));
   }
 
+  // Of the budget.
+  int64_t taken_bytes(const Plan& plan) const { return plan.arena_bytes + steps_bytes(plan); }
+  int64_t steps_bytes(const Plan& plan) const { return static_cast<int64_t>(plan.steps.size()) * options_.step_bytes; }
+
   // The plan of these decisions, packed into as little as the search for offsets finds, or into the budget.
   Plan placed(Search& search, const Holds& holds, int64_t budget_bytes) {
     const Schedule& schedule = search.schedule(holds);
@@ -135,8 +135,8 @@ class Planner {
     plan.measures = spills(schedule);
     const Rewritten rewritten = rewrite(lowered_, plan.steps);
     const bool minimise = budget_bytes == INT64_MAX;
-    const MemoryPlan memory =
-        plan_memory(rewritten.lowered, minimise ? std::nullopt : std::optional<int64_t>(budget_bytes));
+    const MemoryPlan memory = plan_memory(
+        rewritten.lowered, minimise ? std::nullopt : std::optional<int64_t>(budget_bytes - steps_bytes(plan)));
     const Program& program = rewritten.lowered.program;
     plan.arena_bytes = memory.placement.arena_bytes;
     plan.resident = place_resident(program, memory);
@@ -157,24 +157,33 @@ class Planner {
       std::optional<Found> found = common_search_.find_any(limit);
       if (!found) return std::nullopt;
       Plan plan = placed(common_search_, found->holds, budget_bytes);
-      if (plan.arena_bytes <= budget_bytes) return Fit{std::move(*found), limit, std::move(plan)};
-      limit -= plan.arena_bytes - budget_bytes;
+      const int64_t over = taken_bytes(plan) - budget_bytes;
+      if (over <= 0) return Fit{std::move(*found), limit, std::move(plan)};
+      limit -= over;
     }
     return std::nullopt;
   }
 
+  // With the time that it takes as costs are.
+  Plan as_found(Fit fit) {
+    fit.plan.predicted_s = search_.schedule(fit.found.holds).seconds;
+    return std::move(fit.plan);
+  }
+
   // The fastest found with the effort that is allowed; what fits already is kept when nothing better packs.
   Plan quickest(Fit fit, int64_t budget_bytes) {
-    Plan best = std::move(fit.plan);
-    best.predicted_s = fit.found.seconds = search_.schedule(fit.found.holds).seconds;
+    search_.allow(options_.work_limit + std::min(kMostConstructWork, kConstructWork * nodes()));
+    fit.found.seconds = search_.schedule(fit.found.holds).seconds;
+    Plan best = fit.plan;
+    best.predicted_s = fit.found.seconds;
     const auto consider = [&](const Found& found) {
       Plan plan = placed(search_, found.holds, budget_bytes);
-      const int64_t over = plan.arena_bytes - budget_bytes;
+      const int64_t over = taken_bytes(plan) - budget_bytes;
       if (over <= 0 && plan.predicted_s < best.predicted_s) best = std::move(plan);
       return over;
     };
     int64_t limit = budget_bytes;
-    for (int i = 0; i < kPackingTries && !search_.is_out_of_time(); ++i) {
+    for (int i = 0; i < kPackingTries && !search_.is_over(); ++i) {
       std::optional<Found> found = search_.construct(limit);
       if (!found) break;
       const int64_t over = consider(search_.improve(std::move(*found), limit, effort() / (i == 0 ? 1 : 2)));
@@ -193,9 +202,8 @@ class Planner {
 
   bool is_cut_short() const { return search_.is_out_of_time() || common_search_.is_out_of_time(); }
 
-  int64_t effort() const {
-    return std::min(options_.work_limit, kWorkPerNode * static_cast<int64_t>(graph_.nodes.size()));
-  }
+  int64_t nodes() const { return static_cast<int64_t>(graph_.nodes.size()); }
+  int64_t effort() const { return std::min(options_.work_limit, kWorkPerNode * nodes()); }
 
   // The plan with the smallest arena that this search finds: below it find_fit fails.
   std::optional<Fit> find_smallest(int64_t high) {
@@ -203,17 +211,26 @@ class Planner {
     const auto try_at = [&](int64_t budget_bytes) {
       std::optional<Fit> fit = find_fit(budget_bytes);
       if (!fit) return false;
-      high = fit->plan.arena_bytes;
+      high = taken_bytes(fit->plan);
       best = std::move(fit);
       return true;
     };
     int64_t low = least_bytes(graph_).bytes;
-    for (int i = 0; i < kNarrowings && low < high && !search_.is_out_of_time(); ++i) {
+    common_search_.allow(kSmallestWork);
+    for (int i = 0; i < kNarrowings && low < high && !common_search_.is_over(); ++i) {
       const int64_t middle = low + (high - low) / 2;
       if (!try_at(middle)) low = middle + 1;
     }
     // What fits is not quite monotone: the search may fail a little below and find something further down.
-    while (!search_.is_out_of_time() && (try_at(high - kernels::kAlignment) || try_at(high - kPage))) continue;
+    for (int64_t less = kernels::kAlignment; !common_search_.is_over();) {
+      if (try_at(high - less)) {
+        less *= 2;  // where there is much to go, it does not go line by line
+      } else if (less == kPage) {
+        break;
+      } else {
+        less = less < kPage ? kPage : kernels::kAlignment;
+      }
+    }
     return best;
   }
 
@@ -271,12 +288,13 @@ class Planner {
                      [](const Measure& a, const Measure& b) { return a.saved_bytes > b.saved_bytes; });
   }
 
-  Refusal refusal(const Plan& smallest) const {
+  // `seconds`: that a step takes in the budget of the smallest plan.
+  Refusal refusal(const Plan& smallest, double seconds) const {
     const MemoryBound bound = least_bytes(graph_);
     Refusal refusal;
     refusal.budget_bytes = options_.budget_bytes;
-    refusal.smallest_bytes = smallest.arena_bytes;
-    refusal.smallest_s = smallest.predicted_s;
+    refusal.smallest_bytes = taken_bytes(smallest);
+    refusal.smallest_s = seconds;
     refusal.smallest_steps = static_cast<int64_t>(smallest.steps.size());
     refusal.unplanned_bytes = unplanned_.bytes;
     refusal.unplanned_s = unplanned_.seconds;

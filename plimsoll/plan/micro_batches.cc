@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <numeric>
 
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/plan/batch_chunks.h"
 #include "plimsoll/plan/bounds.h"
@@ -17,53 +17,62 @@ namespace {
 using kernels::Lowered;
 
 constexpr int kShare = 3;              // each of a few ways is searched with a third of the effort
-constexpr double kShareOfTime = 0.6;   // of what is left, for each
 constexpr double kRoomForOneOp = 0.7;  // of what a budget leaves: chunks are tried where an op alone needs more
 constexpr program::StepForm kLate = {.sink_ops = true};
 constexpr int64_t kMostMicroBatches = int64_t{1} << 16;  // more are no plan to run, and lists of them take memory
 // Of the time until the deadline, as long as nothing fits: for the quick search, and for all.
 constexpr double kQuickShare = 0.6;
 constexpr double kShareToRefuse = 0.8;
+constexpr int64_t kPage = 4096;
 constexpr double kWorthATry = 0.98;  // a way whose time can at best be above this share of the best one's is not tried
+
+// Of the budget.
+int64_t taken_bytes(const StepPlan& step, const PlanOptions& options) {
+  return step.arena_bytes + step.steps() * options.step_bytes;
+}
+
+void mark_cut_short(std::variant<StepPlan, Refusal>& made) {
+  if (auto* refusal = std::get_if<Refusal>(&made)) {
+    refusal->cut_short = true;
+  } else {
+    std::get<StepPlan>(made).programs[0].plan.cut_short = true;
+  }
+}
 
 double sum_of(const std::vector<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 class MicroBatchSearch {
  public:
   MicroBatchSearch(const StepForms& forms, const PlanOptions& options) : forms_(forms), options_(options) {
-    refuse_at_ = after(kQuickShare);
-    last_at_ = after(kShareToRefuse);
+    refuse_at_ = options_.deadline.share(kQuickShare);
+    last_at_ = options_.deadline.share(kShareToRefuse);
   }
 
   std::variant<StepPlan, Refusal> run() && {
-    try_whole();
-    if (is_plain()) return std::move(*best_);
-    if (forms_.formed && !is_late()) try_sinking();
-    if (is_plain()) return std::move(*best_);
-    if (can_cut() && !is_late()) try_micro_batches();
-    if (!is_late()) try_chunks();
-    if (best_) return std::move(*best_);
-    return last_resort();
+    try_forms();
+    std::variant<StepPlan, Refusal> made = best_ ? std::move(*best_) : last_resort();
+    if (was_late_) mark_cut_short(made);
+    return made;
   }
 
  private:
   using Made = std::variant<PlannedProgram, Refusal>;
-  using Clock = std::chrono::steady_clock;
 
-  Clock::time_point after(double share) const {
-    if (options_.deadline == Clock::time_point::max()) return options_.deadline;
-    return start_ + std::chrono::duration_cast<Clock::duration>(share * (options_.deadline - start_));
+  void try_forms() {
+    try_whole();
+    if (is_plain()) return;
+    if (forms_.formed && !is_late()) try_sinking();
+    if (is_plain()) return;
+    if (can_cut() && !is_late()) try_micro_batches();
+    if (!is_late()) try_chunks();
   }
 
   // When all is to be done. Where nothing fits the caller has something left to look for what would.
-  Clock::time_point deadline() const { return best_ ? options_.deadline : refuse_at_; }
-  bool is_late() const { return Clock::now() >= deadline(); }
-
-  double time_left_s() const {
-    const auto now = Clock::now();
-    const std::chrono::duration<double> since = now - start_;
-    const std::chrono::duration<double> left = deadline() - now;
-    return std::max(0.0, std::min(options_.time_limit_s - since.count(), left.count()));
+  const Deadline& deadline() const { return best_ ? options_.deadline : refuse_at_; }
+  bool is_late() const {
+    const bool late = deadline().has_passed();
+    was_late_ = was_late_ || late;
+    return late;
   }
 
   void show(const std::string& trying) const {
@@ -75,24 +84,28 @@ class MicroBatchSearch {
 
   bool can_cut() const { return forms_.micro_batch && forms_.batch > 1; }
 
-  // One of a few ways: with a share of the effort.
-  Made make(Lowered lowered, bool measures) {
-    PlanOptions options = options_;
+  // One of a few ways: with a share of the effort. `others`: steps of the programs that it takes turns with.
+  Made make(Lowered lowered, bool measures, int64_t others = 0) {
+    PlanOptions options = beside(others);
     options.deadline = deadline();
     options.recompute = measures && options_.recompute;
     if (!measures) options.spill = {};
     options.find_smallest = false;
     options.work_limit /= kShare;
-    options.time_limit_s = kShareOfTime * time_left_s();
     return make(std::move(lowered), options);
   }
 
   // One of so many ways that are left.
-  Made make_with_all_effort(Lowered lowered, size_t ways) const {
-    PlanOptions options = options_;
-    options.deadline = deadline();
-    options.time_limit_s = time_left_s() / static_cast<double>(ways);
+  Made make_with_all_effort(Lowered lowered, size_t ways, int64_t others = 0) const {
+    PlanOptions options = beside(others);
+    options.deadline = deadline().share(1.0 / static_cast<double>(ways));
     return make(std::move(lowered), options);
+  }
+
+  PlanOptions beside(int64_t others) const {
+    PlanOptions options = options_;
+    options.budget_bytes -= others * options.step_bytes;
+    return options;
   }
 
   Made make(Lowered lowered, PlanOptions options) const {
@@ -103,19 +116,17 @@ class MicroBatchSearch {
     return PlannedProgram{std::move(lowered), std::get<Plan>(std::move(made)), std::move(costs)};
   }
 
-  // With all effort, for the forms that take the least: the whole batch, as it is and in chunks, and one sample at a
-  // time, which needs room for sums of gradients. Close to the smallest budget this finds a plan where the quick search
-  // does not.
+  // With all effort, for the forms that take the least: the whole batch, as it is and in chunks, and micro-batches as
+  // small as may be, which need room for sums of gradients. Close to the smallest budget this finds a plan where the
+  // quick search does not.
   std::variant<StepPlan, Refusal> last_resort() {
     refuse_at_ = last_at_;
-    if (is_late()) return cut_short(*as_it_is_);
-    start_ = Clock::now();  // the time again that the quick search had
+    if (is_late()) return *as_it_is_;
     const std::vector<program::StepForm> forms = forms_that_take_least();
-    const bool by_sample = can_cut() && forms_.batch <= kMostMicroBatches;
-    size_t ways_left = forms.size() + (by_sample ? 1 : 0);
+    size_t ways_left = forms.size() + (can_cut() ? 1 : 0);
     std::optional<Refusal> closest;
     for (const program::StepForm& form : forms) {
-      if (is_late()) return cut_short(closest ? *closest : *as_it_is_);
+      if (is_late()) return closest ? *closest : *as_it_is_;
       show(form == program::StepForm{} ? "the least memory for the whole batch" : form_text(form));
       Made made = make_with_all_effort(lowered_in(form), ways_left--);
       if (auto* planned = std::get_if<PlannedProgram>(&made)) {
@@ -125,25 +136,34 @@ class MicroBatchSearch {
       auto& refusal = std::get<Refusal>(made);
       closest = closest ? nearer(*closest, refusal) : std::move(refusal);
     }
-    if (!by_sample) return *closest;
-    if (is_late()) return cut_short(*closest);
-    show("one sample at a time");
-    Made micro_batch = make_with_all_effort(forms_.micro_batch(1), ways_left);
-    Made update = make(forms_.update(), false);
-    const auto* planned_micro_batch = std::get_if<PlannedProgram>(&micro_batch);
-    const auto* planned_update = std::get_if<PlannedProgram>(&update);
-    if (planned_micro_batch != nullptr && planned_update != nullptr) {
-      offer_micro_batches(std::vector<int64_t>(static_cast<size_t>(forms_.batch), 1),
-                          {*planned_micro_batch, *planned_update});
-      return std::move(*best_);
-    }
-    return nearer(*closest, refusal_in_micro_batches(micro_batch, update));
+    if (!can_cut()) return *closest;
+    if (is_late()) return *closest;
+    return in_smallest_parts(*closest);
   }
 
-  static Refusal cut_short(Refusal refusal) {
-    refusal.cut_short = true;
-    return refusal;
+  std::variant<StepPlan, Refusal> in_smallest_parts(const Refusal& closest) {
+    show("the smallest parts");
+    const std::vector<int64_t> sizes = micro_batch_sizes(forms_.batch, smallest_part());
+    Lowered lowered = forms_.micro_batch(sizes.front());
+    const bool has_other = sizes.back() != sizes.front();
+    const int64_t steps_of_other = has_other ? working_ops(lowered) : 0;
+    const Made update = make(forms_.update(), false);
+    const Made micro_batch = make_with_all_effort(std::move(lowered), 1, steps_of(update) + steps_of_other);
+    const auto* planned = std::get_if<PlannedProgram>(&micro_batch);
+    if (planned != nullptr && std::holds_alternative<PlannedProgram>(update)) {
+      std::vector<PlannedProgram> programs = {*planned};
+      if (has_other) {
+        Made other = make(forms_.micro_batch(sizes.back()), true, steps_of(update) + steps_of(micro_batch));
+        if (auto* fits = std::get_if<PlannedProgram>(&other)) programs.push_back(std::move(*fits));
+      }
+      programs.push_back(std::get<PlannedProgram>(update));
+      if (programs.size() == (has_other ? 3 : 2) && offer_micro_batches(sizes, std::move(programs)))
+        return std::move(*best_);
+    }
+    return nearer(closest, refusal_in_micro_batches(micro_batch, update, steps_of_other));
   }
+
+  int64_t smallest_part() const { return (forms_.batch + kMostMicroBatches - 1) / kMostMicroBatches; }
 
   static std::string form_text(const program::StepForm& form) {
     return form.chunks > 1 ? chunks_text(form) : std::string("the whole batch in another order");
@@ -159,27 +179,33 @@ class MicroBatchSearch {
   // The one that comes closer, with the figures of the step as it is, which `one` has.
   static Refusal nearer(const Refusal& one, const Refusal& other) {
     Refusal closer = other.smallest_bytes < one.smallest_bytes ? other : one;
+    closer.cut_short = one.cut_short || other.cut_short;
     closer.bound_bytes = std::min(one.bound_bytes, other.bound_bytes);
     closer.unplanned_bytes = one.unplanned_bytes;
     closer.unplanned_s = one.unplanned_s;
     return closer;
   }
 
-  // Of the two programs that which needs more.
-  Refusal refusal_in_micro_batches(const Made& micro_batch, const Made& update) const {
+  static int64_t steps_of(const Made& made) {
+    if (const auto* refusal = std::get_if<Refusal>(&made)) return refusal->smallest_steps;
+    return static_cast<int64_t>(std::get<PlannedProgram>(made).plan.steps.size());
+  }
+
+  int64_t arena_of(const Made& made) const {
+    const auto* refusal = std::get_if<Refusal>(&made);
+    if (refusal == nullptr) return std::get<PlannedProgram>(made).plan.arena_bytes;
+    return refusal->smallest_bytes - refusal->smallest_steps * options_.step_bytes;
+  }
+
+  // Both programs take turns in one arena, that of the one which needs more; each has its steps.
+  Refusal refusal_in_micro_batches(const Made& micro_batch, const Made& update, int64_t steps_of_other) const {
     const auto* of_micro_batch = std::get_if<Refusal>(&micro_batch);
     const auto* of_update = std::get_if<Refusal>(&update);
-    if (of_micro_batch == nullptr) {
-      Refusal refusal = *of_update;
-      refusal.smallest_steps += static_cast<int64_t>(std::get<PlannedProgram>(micro_batch).plan.steps.size());
-      return refusal;
-    }
-    Refusal refusal = *of_micro_batch;
-    refusal.smallest_s *= static_cast<double>(forms_.batch);
-    if (of_update != nullptr) refusal.smallest_bytes = std::max(refusal.smallest_bytes, of_update->smallest_bytes);
-    refusal.smallest_steps += of_update != nullptr
-                                  ? of_update->smallest_steps
-                                  : static_cast<int64_t>(std::get<PlannedProgram>(update).plan.steps.size());
+    Refusal refusal = of_micro_batch != nullptr ? *of_micro_batch : of_update != nullptr ? *of_update : Refusal();
+    if (of_micro_batch != nullptr) refusal.smallest_s *= static_cast<double>(forms_.batch);
+    refusal.smallest_steps = steps_of(micro_batch) + steps_of(update) + steps_of_other;
+    refusal.smallest_bytes =
+        std::max(arena_of(micro_batch), arena_of(update)) + refusal.smallest_steps * options_.step_bytes;
     return refusal;
   }
 
@@ -210,7 +236,7 @@ class MicroBatchSearch {
     if (std::holds_alternative<Refusal>(update)) return;  // it holds the least that any micro-batch does
     update_ = std::get<PlannedProgram>(std::move(update));
     const int64_t plain = largest_without_measures();
-    const int64_t least = (forms_.batch + kMostMicroBatches - 1) / kMostMicroBatches;
+    const int64_t least = smallest_part();
     if (plain >= least) try_size(plain, false);
     for (int64_t size = std::max(least, 2 * plain); size < forms_.batch && !is_late(); size *= 2) {
       if (best_ && time_at_best(size) > kWorthATry * best_->predicted_s) continue;
@@ -239,7 +265,9 @@ class MicroBatchSearch {
     if (!forms_.formed || forms_.places.empty()) return std::nullopt;
     const auto graph_of = [&](const program::StepForm& form) {
       const Lowered lowered = lowered_in(form);
-      return make_step_graph(lowered, costs_of_ops(lowered).seconds);
+      StepGraph graph = make_step_graph(lowered, costs_of_ops(lowered).seconds);
+      graph.step_bytes = options_.step_bytes;
+      return graph;
     };
     const StepGraph as_it_is = graph_of({});
     const ChunkChoice choice{forms_.places, forms_.batch, least_bytes(as_it_is).bytes,
@@ -264,13 +292,34 @@ class MicroBatchSearch {
     offer(std::move(step));
   }
 
-  // The arena of a micro-batch as it is.
-  int64_t arena_of(int64_t size) {
-    int64_t& bytes = arenas_[size];
-    if (bytes == 0) bytes = plan_memory(forms_.micro_batch(size)).placement.arena_bytes;
+  // What micro-batches of this size as they are take of the budget, the update's steps included.
+  int64_t taken_by(int64_t size) {
+    int64_t& bytes = taken_[size];
+    if (bytes > 0) return bytes;
+    const Lowered micro_batch = forms_.micro_batch(size);
+    const int64_t programs = is_divided_evenly(size) ? 1 : 2;
+    const int64_t steps = programs * working_ops(micro_batch) + static_cast<int64_t>(update_.plan.steps.size());
+    bytes = plan_memory(micro_batch).placement.arena_bytes + steps * options_.step_bytes;
     return bytes;
   }
-  bool fits(int64_t size) { return arena_of(size) <= options_.budget_bytes; }
+  bool fits(int64_t size) { return taken_by(size) <= options_.budget_bytes; }
+
+  static int64_t working_ops(const Lowered& lowered) {
+    return static_cast<int64_t>(make_step_graph(lowered, std::vector<double>(lowered.ops.size(), 0)).nodes.size());
+  }
+
+  // Whether micro-batches of at most so many samples are all of one size, as micro_batch_sizes has it: a list of them
+  // may be long.
+  bool is_divided_evenly(int64_t most) const {
+    const int64_t micro_batches = (forms_.batch + most - 1) / most;
+    return forms_.batch % ((forms_.batch + micro_batches - 1) / micro_batches) == 0;
+  }
+
+  // All but the last are of one size.
+  static std::vector<int64_t> different_sizes(const std::vector<int64_t>& sizes) {
+    if (sizes.back() == sizes.front()) return {sizes.front()};
+    return {sizes.front(), sizes.back()};
+  }
 
   // The largest micro-batch that fits as it is, 0 when none does. Arenas grow with the size nearly in a line, so a line
   // through what is known says where to look.
@@ -287,10 +336,10 @@ class MicroBatchSearch {
   int64_t between(int64_t fit, int64_t not_fit) {
     if (fit == 0) return (fit + not_fit) / 2;
     const int64_t other = fit > 1 ? 1 : 2;
-    if (other == 2 && not_fit > 2 && !arenas_.contains(2)) return 2;
-    const double slope = static_cast<double>(arena_of(fit) - arena_of(other)) / static_cast<double>(fit - other);
+    if (other == 2 && not_fit > 2 && !taken_.contains(2)) return 2;
+    const double slope = static_cast<double>(taken_by(fit) - taken_by(other)) / static_cast<double>(fit - other);
     if (slope <= 0) return (fit + not_fit) / 2;
-    const double more = static_cast<double>(options_.budget_bytes - arena_of(fit)) / slope;
+    const double more = static_cast<double>(options_.budget_bytes - taken_by(fit)) / slope;
     const double capped = std::min(more, static_cast<double>(not_fit - fit));
     return std::clamp(fit + static_cast<int64_t>(capped), fit + 1, not_fit - 1);
   }
@@ -306,25 +355,28 @@ class MicroBatchSearch {
   bool try_size(int64_t most, bool measures) {
     show(fmt::format("parts of {}", most));
     const std::vector<int64_t> sizes = micro_batch_sizes(forms_.batch, most);
-    std::vector<int64_t> different = {sizes.front()};
-    if (sizes.back() != sizes.front()) different.push_back(sizes.back());
+    const std::vector<int64_t> different = different_sizes(sizes);
     std::vector<PlannedProgram> programs;
+    auto others = static_cast<int64_t>(update_.plan.steps.size());
     for (const int64_t size : different) {
-      Made micro_batch = make(forms_.micro_batch(size), measures);
+      Lowered lowered = forms_.micro_batch(size);
+      const bool has_next = programs.size() + 1 < different.size();
+      Made micro_batch = make(lowered, measures, others + (has_next ? working_ops(lowered) : 0));
       if (std::holds_alternative<Refusal>(micro_batch)) return false;
+      others += steps_of(micro_batch);
       programs.push_back(std::get<PlannedProgram>(std::move(micro_batch)));
     }
     programs.push_back(update_);
-    offer_micro_batches(sizes, std::move(programs));
-    return true;
+    return offer_micro_batches(sizes, std::move(programs));
   }
 
-  void offer_micro_batches(const std::vector<int64_t>& sizes, std::vector<PlannedProgram> programs) {
+  bool offer_micro_batches(const std::vector<int64_t>& sizes, std::vector<PlannedProgram> programs) {
     for (PlannedProgram& program : programs) program.plan.micro_batches = sizes;
-    offer({.sizes = sizes, .programs = std::move(programs)});
+    return offer({.sizes = sizes, .programs = std::move(programs)});
   }
 
-  void offer(StepPlan step) {
+  // Whether it fits.
+  bool offer(StepPlan step) {
     step.budget_bytes = options_.budget_bytes;
     step.unplanned_bytes = unplanned_bytes_;
     step.unplanned_s = unplanned_s_;
@@ -333,21 +385,23 @@ class MicroBatchSearch {
       step.arena_bytes = std::max(step.arena_bytes, plan.arena_bytes);
       step.predicted_s += static_cast<double>(step.runs(i)) * plan.predicted_s;
     }
+    if (taken_bytes(step, options_) > options_.budget_bytes) return false;
     if (!best_ || step.predicted_s < best_->predicted_s) best_ = std::move(step);
+    return true;
   }
 
   const StepForms& forms_;
   PlanOptions options_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point refuse_at_;
-  Clock::time_point last_at_;
+  Deadline refuse_at_;
+  Deadline last_at_;
+  mutable bool was_late_ = false;  // something was not tried
   std::optional<StepPlan> best_;
   std::optional<Refusal> as_it_is_;  // of the whole batch
   PlannedProgram update_;
   int64_t unplanned_bytes_ = 0;  // of the whole batch
   double unplanned_s_ = 0;
   bool sinking_helps_ = false;
-  std::map<int64_t, int64_t> arenas_;
+  std::map<int64_t, int64_t> taken_;  // of the budget, by the size of micro-batches as they are
 };
 
 // The form of the step; kind and text.
@@ -410,14 +464,48 @@ std::variant<StepPlan, Refusal> search(const StepForms& forms, const PlanOptions
   if (forms.otherwise->always) return search_changed(*forms.otherwise, options, unplanned(forms));
   PlanOptions first = options;
   first.find_smallest = false;
-  if (options.deadline != std::chrono::steady_clock::time_point::max()) {
-    const auto now = std::chrono::steady_clock::now();
-    first.deadline = now + (options.deadline - now) / 2;
-  }
+  first.deadline = options.deadline.share(0.5);
   auto made = MicroBatchSearch(forms, first).run();
   const auto* refusal = std::get_if<Refusal>(&made);
   if (refusal == nullptr) return made;
-  return search_changed(*forms.otherwise, options, {refusal->unplanned_bytes, refusal->unplanned_s});
+  auto changed = search_changed(*forms.otherwise, options, {refusal->unplanned_bytes, refusal->unplanned_s});
+  if (refusal->cut_short) mark_cut_short(changed);
+  return changed;
+}
+
+// Names the least budget in whole pages that the search accepts: what is closest in a refusal may not be the least,
+// for the search in one more page less may look at other plans. The plan, where that fits.
+std::variant<StepPlan, Refusal> lowered_to_least(const StepForms& forms, const PlanOptions& options, Refusal refusal) {
+  PlanOptions below = options;
+  below.improve = below.find_smallest = false;
+  below.deadline = options.deadline.share(0.5);
+  int64_t less = kPage;
+  while (!refusal.cut_short) {
+    refusal.smallest_bytes = align_up(refusal.smallest_bytes, kPage);
+    below.budget_bytes = refusal.smallest_bytes - less;
+    auto made = search(forms, below);
+    if (const auto* refused = std::get_if<Refusal>(&made)) {
+      refusal.cut_short = refused->cut_short;
+      if (less == kPage) break;
+      less = kPage;
+      continue;
+    }
+    auto& step = std::get<StepPlan>(made);
+    refusal.smallest_bytes = taken_bytes(step, options);
+    refusal.smallest_steps = step.steps();
+    refusal.smallest_s = step.predicted_s;
+    step.budget_bytes = options.budget_bytes;
+    if (refusal.smallest_bytes <= options.budget_bytes) return made;
+    less *= 2;  // where there is much to go, it does not go page by page
+  }
+  return refusal;
+}
+
+std::variant<StepPlan, Refusal> search_to_the_page(const StepForms& forms, const PlanOptions& options) {
+  auto made = search(forms, options);
+  auto* refusal = std::get_if<Refusal>(&made);
+  if (refusal == nullptr || !options.find_smallest) return made;
+  return lowered_to_least(forms, options, std::move(*refusal));
 }
 
 }  // namespace
@@ -429,6 +517,12 @@ std::vector<int64_t> micro_batch_sizes(int64_t batch, int64_t most) {
   std::vector<int64_t> sizes;
   for (int64_t left = batch; left > 0; left -= size) sizes.push_back(std::min(size, left));
   return sizes;
+}
+
+int64_t StepPlan::steps() const {
+  int64_t steps = 0;
+  for (const PlannedProgram& program : programs) steps += static_cast<int64_t>(program.plan.steps.size());
+  return steps;
 }
 
 int64_t StepPlan::file_bytes() const {
@@ -484,10 +578,10 @@ std::vector<Measure> StepPlan::measures() const {
 }
 
 std::variant<StepPlan, Refusal> plan_step(const StepForms& forms, const PlanOptions& options) {
-  auto made = search(forms, options);
+  auto made = search_to_the_page(forms, options);
   const auto* step = std::get_if<StepPlan>(&made);
   if (step == nullptr || !forms.learn || !forms.learn(*step)) return made;
-  return search(forms, options);
+  return search_to_the_page(forms, options);
 }
 
 }  // namespace plimsoll::plan

@@ -75,6 +75,7 @@ struct StepPlan {
   std::vector<Measure> changes = {};  // measures that change the numbers; not in the unplanned figures
 
   bool in_micro_batches() const { return programs.size() > 1; }
+  int64_t steps() const;               // of all programs, each once
   int64_t file_bytes() const;          // of a spill file, which all programs share
   int64_t runs(size_t program) const;  // of a program in one step
   double bound_s() const;              // no plan in this form is faster
@@ -92,7 +93,9 @@ struct StepPlan {
 std::vector<int64_t> micro_batch_sizes(int64_t batch, int64_t most);
 
 // `op_seconds` of the options stay empty: there are several programs. The Refusal is that of the form that comes
-// closest, with all changes that are allowed; its unplanned figures are of the whole batch without them.
+// closest, with all changes that are allowed; its unplanned figures are of the whole batch without them. Unless it was
+// cut short, its smallest budget is in whole pages of 4 KiB, any budget from there on is accepted, and one page less is
+// refused; without `find_smallest` that does not hold.
 std::variant<StepPlan, Refusal> plan_step(const StepForms& forms, const PlanOptions& options);
 
 }  // namespace plimsoll::plan

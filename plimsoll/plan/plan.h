@@ -1,6 +1,7 @@
 // A Plan is a prepared program made to fit a budget, as plain data: what runs in which order, which results are
 // computed a second time instead of being kept, and where in one arena every result lies. The same program, budget and
-// costs give the same plan.
+// costs give the same plan, on a machine that is busy as on one that is not: searches end by counting what they look
+// at. Whether a plan fits, and the smallest budget, do not depend on costs either. Only a deadline changes that.
 //
 //   const auto made = make_plan(lowered, {.budget_bytes = 2 * kGiB});
 //   if (const auto* refusal = std::get_if<Refusal>(&made)) ..;   // no plan fits: why, and what would
@@ -21,7 +22,6 @@
 //    step does, if the op can work in place.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "plimsoll/kernels/prepare.h"
+#include "plimsoll/plan/deadline.h"
 #include "plimsoll/plan/memory_plan.h"
 #include "plimsoll/plan/spill_options.h"
 #include "plimsoll/program/program.h"
@@ -105,7 +106,7 @@ struct Plan {
   std::vector<Step> steps = {};
   std::vector<Measure> measures = {};  // the most bytes saved first
 
-  bool cut_short = false;  // the search ended by the clock: another run may find another plan
+  bool cut_short = false;  // the search ended at the deadline: another run may find another plan
 
   bool operator==(const Plan&) const = default;
 };
@@ -113,7 +114,7 @@ struct Plan {
 // Why no plan fits: for programs that ask what would.
 struct Refusal {
   int64_t budget_bytes = 0;
-  int64_t smallest_bytes = 0;   // the smallest budget for which a plan was found
+  int64_t smallest_bytes = 0;   // the smallest budget for which a plan was found; `step_bytes` of its steps included
   int64_t bound_bytes = 0;      // no plan of these measures exists below it
   std::string binding_op = {};  // whose operands, results and scratch set `bound_bytes`: "conv %layer1.0.conv1"
   struct Held {
@@ -127,7 +128,7 @@ struct Refusal {
   int64_t unplanned_bytes = 0;     // the program as it is
   double unplanned_s = 0;
 
-  bool cut_short = false;  // the search ended by the clock: there may be smaller ones
+  bool cut_short = false;  // the search ended at the deadline: there may be smaller ones
 
   std::string text() const;  // two lines: the smallest budget, and what sets it
 };
@@ -141,17 +142,19 @@ struct Progress {
 };
 
 struct PlanOptions {
-  int64_t budget_bytes = INT64_MAX;         // of the arena
+  int64_t budget_bytes = INT64_MAX;         // of the arena, and of the plan's steps where they take something:
+  int64_t step_bytes = 0;                   // that each takes beside the arena
   bool recompute = true;                    // whether results may be computed again
   SpillOptions spill = {};                  // whether results may go to a file and come back
   std::span<const double> op_seconds = {};  // of each op; empty: roofline() of cost.h
-  // Effort of the search, in steps of schedules that are looked at; small programs take less. The same limit gives the
-  // same plan.
+  // Effort of the search for a faster plan, in steps of schedules that are looked at; small programs take less. The
+  // same limit gives the same plan.
   int64_t work_limit = 60'000'000;
+  bool improve = true;        // without it the first plan that fits will do, however slow
   bool find_smallest = true;  // for a refusal; without it `smallest_bytes` may be larger, and the answer comes sooner
-  double time_limit_s = 5;    // the last resort: a plan that it cut short may differ from run to run
   // Of all that the call does: nothing more is tried after it, and what is best or closest then is returned, cut short.
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  // It may differ from run to run.
+  Deadline deadline = {};
   std::function<void(const Progress&)> progress = nullptr;
 };
 

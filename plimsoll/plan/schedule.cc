@@ -213,9 +213,12 @@ void Scheduler::find_live_bytes() {
   }
   live.pop_back();
   take_in_place();
-  if (!schedule_.copies.empty()) overlap_copies(graph_, limit_bytes_, schedule_);
+  const auto all_steps = static_cast<int64_t>(steps + schedule_.copies.size());
+  const int64_t taken = all_steps * graph_.step_bytes;
+  if (!schedule_.copies.empty()) overlap_copies(graph_, limit_bytes_ - taken, schedule_);
+  for (int64_t& bytes : live) bytes += taken;
   const auto peak = std::max_element(live.begin(), live.end());
-  schedule_.peak_bytes = live.empty() ? graph_.resident_bytes : *peak;
+  schedule_.peak_bytes = live.empty() ? graph_.resident_bytes + taken : *peak;
   schedule_.peak_step = static_cast<int32_t>(peak - live.begin());
 }
 

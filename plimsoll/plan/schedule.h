@@ -77,11 +77,11 @@ struct ScheduledCopy {
 struct Schedule {
   bool valid = false;  // false: something is wanted that cannot be made again any more
   double seconds = 0;
-  int64_t peak_bytes = 0;  // alive at once, what comes in included
+  int64_t peak_bytes = 0;  // alive at once, what comes in and what the steps take included
   int32_t peak_step = 0;
   std::vector<ScheduledStep> steps;
   std::vector<Instance> instances;  // in the order they are made
-  std::vector<int64_t> live_bytes;  // at each step
+  std::vector<int64_t> live_bytes;  // at each step, counted in the same way
   std::vector<ScheduledCopy> copies;
 
   // Bytes above a limit, summed over the steps.

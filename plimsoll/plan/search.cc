@@ -25,8 +25,9 @@ bool reads(const GraphNode& node, int32_t storage) {
 
 }  // namespace
 
-bool Search::time_is_up() {
-  if (!out_of_time_ && Clock::now() > deadline_) out_of_time_ = true;
+bool Search::is_over() {
+  if (scheduler_.work() >= work_end_) return true;
+  out_of_time_ = out_of_time_ || deadline_.has_passed();
   return out_of_time_;
 }
 
@@ -106,6 +107,7 @@ std::vector<Search::Move> Search::drops_at(const Schedule& schedule, const Holds
     const GraphStorage& storage = graph_.storages[at(instance.storage)];
     const bool can_spill = spills_ && storage.spillable;
     if (!(storage.droppable || can_spill) || reads(node, instance.storage)) continue;
+    if (storage.bytes <= graph_.step_bytes) continue;  // the step that brings it back takes more
     const int32_t interval = graph_.interval_at(instance.storage, full.time);
     const int32_t since = std::max(instance.time, graph_.begin_of(interval));
     const int32_t last = touched[at(instance.storage)];
@@ -150,7 +152,7 @@ bool Search::drop_some(Holds& holds, const std::vector<Move>& moves, int64_t ove
 // Gives up more until no step is above the limit.
 bool Search::repair(Holds& holds, int64_t limit_bytes, double noise) {
   const int64_t end = scheduler_.work() + kRepairWork * static_cast<int64_t>(graph_.nodes.size());
-  while (scheduler_.work() < end && !time_is_up()) {
+  while (scheduler_.work() < end && !is_over()) {
     const Schedule& schedule = scheduler_.run(holds);
     if (!schedule.valid) return false;
     if (schedule.peak_bytes <= limit_bytes) return true;
@@ -196,7 +198,7 @@ void Search::add_flip(std::vector<Move>& moves, Move move, const Holds& holds) c
 
 // Holds what there is room for.
 void Search::relax(Found& found, int64_t limit_bytes, size_t tries) {
-  for (bool improved = true; improved && !time_is_up();) {
+  for (bool improved = true; improved && !is_over();) {
     improved = false;
     std::vector<Move> moves = keeps(scheduler_.run(found.holds), found.holds);
     if (moves.size() > tries) moves.resize(tries);
@@ -231,7 +233,7 @@ std::optional<Found> Search::find_any(int64_t limit_bytes) {
   }
   for (const bool anew : {false, true}) {
     for (int segments = 1; segments <= kMostSegments; segments += 1 + segments / 3) {
-      if (time_is_up()) return std::nullopt;
+      if (is_over()) return std::nullopt;
       if (std::optional<Found> found = fitted(checkpoints(graph_, segments, anew), limit_bytes, 0)) return found;
     }
   }
@@ -276,7 +278,7 @@ std::optional<Found> Search::construct(int64_t limit_bytes) {
     if (spills && !graph_.can_spill()) continue;
     spills_ = spills;
     consider(fitted(hold_all(graph_), limit_bytes, 0));
-    for (int segments = 2; segments <= kMostSegments && !time_is_up(); segments += 1 + segments / 3) {
+    for (int segments = 2; segments <= kMostSegments && !is_over(); segments += 1 + segments / 3) {
       consider(fitted(checkpoints(graph_, segments), limit_bytes, 0));
     }
   }
@@ -393,7 +395,7 @@ void Search::anneal(Found& found, int64_t limit_bytes, int64_t work, double temp
   };
   Holds now = found.holds;
   double now_cost = cost(scheduler_.run(now));
-  while (scheduler_.work() - first < work && !time_is_up()) {
+  while (scheduler_.work() - first < work && !is_over()) {
     const double left = 1 - static_cast<double>(scheduler_.work() - first) / static_cast<double>(work);
     const double warmth = temperature * left * left;
     Holds next = now;
@@ -412,7 +414,7 @@ void Search::anneal(Found& found, int64_t limit_bytes, int64_t work, double temp
 
 Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
   double temperature = kStartTemperature;
-  for (int round = 0; round < kRounds && !time_is_up(); ++round, temperature /= 2) {
+  for (int round = 0; round < kRounds && !is_over(); ++round, temperature /= 2) {
     anneal(found, limit_bytes, work / kRounds / 2, temperature);
     rebuild_parts(found, limit_bytes, work / kRounds / 2);
     if (on_progress_) on_progress_(found);
@@ -424,7 +426,7 @@ Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
 // Decides anew what stretches of the program hold, one after the other.
 void Search::rebuild_parts(Found& found, int64_t limit_bytes, int64_t work) {
   const int64_t end = scheduler_.work() + work;
-  while (scheduler_.work() < end && !time_is_up()) {
+  while (scheduler_.work() < end && !is_over()) {
     std::optional<Found> other = fitted(destroyed(found.holds), limit_bytes, 0.5 * random(3));
     if (!other || other->seconds > found.seconds * 1.02) continue;
     relax(*other, limit_bytes, 24);

@@ -1,14 +1,15 @@
 // The search for what to hold: least time with no more than so many bytes alive. Starts from several constructions,
 // then takes decisions back in one place and makes them anew, as long as the effort lasts. Every candidate is scheduled
-// exactly; estimates only choose which to look at. Deterministic unless the clock ends it.
+// exactly; estimates only choose which to look at. Effort is counted in scheduled steps, so that the same effort finds
+// the same on every machine, busy or not; only a deadline that the caller sets may end it by the clock.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
 
+#include "plimsoll/plan/deadline.h"
 #include "plimsoll/plan/schedule.h"
 
 namespace plimsoll::plan {
@@ -16,16 +17,18 @@ namespace plimsoll::plan {
 struct Found {
   Holds holds;
   double seconds = 0;
-  int64_t peak_bytes = 0;
+  int64_t peak_bytes = 0;  // that the schedule takes
 };
 
 class Search {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // `effort`: the most scheduled steps that one search for any plan may take in wandering.
-  Search(const StepGraph& graph, Clock::time_point deadline, int64_t effort = INT64_MAX)
+  Search(const StepGraph& graph, Deadline deadline, int64_t effort = INT64_MAX)
       : graph_(graph), scheduler_(graph), deadline_(deadline), effort_(effort) {}
+
+  // So much more effort from now on, for all calls together; at first there is no limit.
+  void allow(int64_t work) { work_end_ = scheduler_.work() + work; }
+  bool is_over();  // the effort is spent, or the deadline has passed
 
   // Called now and then with the best so far.
   void tell(std::function<void(const Found&)> on_progress) { on_progress_ = std::move(on_progress); }
@@ -76,13 +79,13 @@ class Search {
   const std::vector<int32_t>& touched_before(const Schedule& schedule, int32_t step);
   void find_choices();
   std::optional<Found> fitted(Holds holds, int64_t limit_bytes, double noise);
-  bool time_is_up();
   uint32_t random(uint32_t below);
 
   const StepGraph& graph_;
   Scheduler scheduler_;
-  Clock::time_point deadline_;
+  Deadline deadline_;
   int64_t effort_;
+  int64_t work_end_ = INT64_MAX;
   std::function<void(const Found&)> on_progress_ = nullptr;
   bool out_of_time_ = false;
   bool spills_ = false;  // whether what is given up may go to the file

@@ -41,6 +41,7 @@ struct StepGraph {
   std::vector<GraphNode> nodes;
   std::vector<GraphStorage> storages;
   int64_t resident_bytes = 0;
+  int64_t step_bytes = 0;  // that each step of a plan takes beside the arena, of the same budget
   int32_t intervals = 0;
   std::vector<int32_t> storage_of_interval;
   SpillOptions spill = {};

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -39,8 +38,8 @@ class AlternativeSearch {
     if (sizes.contains("sequence") && is_open("sequence"))
       ways.emplace_back([&] { take_shorter_samples(sizes.at("sequence")); });
     if (request_.step.precision == DType::f32) ways.emplace_back([this] { take_bf16(); });
-    for (size_t i = 0; i < ways.size() && Clock::now() < search_.deadline; ++i) {
-      deadline_ = share_of_time(ways.size() - i);
+    for (size_t i = 0; i < ways.size() && !search_.deadline.has_passed(); ++i) {
+      deadline_ = search_.deadline.share(1.0 / static_cast<double>(ways.size() - i));
       ways[i]();
     }
     std::stable_sort(found_.begin(), found_.end(), [](const Alternative& a, const Alternative& b) {
@@ -50,38 +49,25 @@ class AlternativeSearch {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  // When the next of so many ways that are left is to be done.
-  Clock::time_point share_of_time(size_t ways) const {
-    if (search_.deadline == Clock::time_point::max()) return search_.deadline;
-    const auto now = Clock::now();
-    return now + (search_.deadline - now) / static_cast<int64_t>(ways);
-  }
-
   void show(const std::string& how) const {
     if (request_.listener.on_alternative) request_.listener.on_alternative(how);
   }
 
-  // All together take about twice the time of the search that failed, at most, and end at its deadline.
   plan::PlanOptions limited() const {
-    constexpr double kShare = 0.5;  // of what is left of its time
-    constexpr double kLeast = 0.3;  // of its time
-    const std::chrono::duration<double> since = Clock::now() - start_;
     plan::PlanOptions limited = search_;
     limited.deadline = deadline_;
-    limited.time_limit_s = std::max(kLeast * search_.time_limit_s, kShare * (search_.time_limit_s - since.count()));
     return limited;
   }
 
   bool plans(const StepRequest& request, Alternative way, StateForm state = StateForm::any) {
-    if (Clock::now() >= deadline_) return false;
+    if (deadline_.has_passed()) return false;
     show(way.how());
     const ModelForms forms(request);
     const auto made = plan::plan_step(forms.forms(state), limited());
     const auto* step = std::get_if<plan::StepPlan>(&made);
     if (step == nullptr) return false;
     way.arena_bytes = step->arena_bytes;
+    way.steps = step->steps();
     way.seconds_a_sample = step->predicted_s / static_cast<double>(forms.batch());
     found_.push_back(std::move(way));
     return true;
@@ -118,7 +104,7 @@ class AlternativeSearch {
     const auto found = plan::find_largest_batch(step_of_batch(request_), costs, limited(), batch - 1);
     if (!found) return;
     found_.push_back({"batch", std::to_string(found->largest.batch), "", found->largest.arena_bytes,
-                      found->largest.seconds_per_sample()});
+                      found->largest.steps, found->largest.seconds_per_sample()});
   }
 
   void take_shorter_samples(int64_t tokens) {
@@ -131,8 +117,7 @@ class AlternativeSearch {
 
   StepRequest request_;
   plan::PlanOptions search_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point deadline_ = Clock::time_point::max();  // of the way that is tried
+  plan::Deadline deadline_;  // of the way that is tried
   std::vector<Alternative> found_;
 };
 

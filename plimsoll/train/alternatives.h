@@ -14,6 +14,7 @@ struct Alternative {
   std::string value;   // "48"
   std::string note = {};
   int64_t arena_bytes = 0;
+  int64_t steps = 0;  // of the plan
   double seconds_a_sample = 0;
 
   std::string how() const { return "--" + option + " " + value; }

@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr int kTries = 4;
 
-// Small models take less to run than to plan. What planning takes is measured, and differs with the budget.
+// Where a step takes less to run than to plan, against what is booked: what planning takes is measured, and differs
+// with the budget.
 constexpr int64_t kSparePlanning = 4 * kMiB;
 constexpr int64_t kPlanningGrain = 2 * kMiB;
 
@@ -56,20 +57,17 @@ plan::StepForms trimming(const plan::StepForms& forms) {
   return trimmed;
 }
 
-Bound bound_of(const plan::StepPlan& step) {
-  Bound bound{.steps = 0, .threads = step.programs[0].lowered.threads};
-  for (const plan::PlannedProgram& program : step.programs) {
-    bound.steps += static_cast<int64_t>(program.plan.steps.size());
-  }
-  return bound;
-}
+int64_t whole_pages(int64_t bytes) { return bytes / kPage * kPage; }
 
 }  // namespace
 
+int64_t NoFit::smallest_overhead_bytes() const { return overhead_bytes + refusal.smallest_steps * kStepBytes; }
+
+int64_t NoFit::smallest_arena_bytes() const { return refusal.smallest_bytes - refusal.smallest_steps * kStepBytes; }
+
 int64_t NoFit::smallest_budget_bytes() const {
   const int64_t running = align_up(process_bytes(refusal.smallest_bytes, overhead_bytes), kPage);
-  const int64_t planning = align_up(planning_bytes + kSparePlanning, kPlanningGrain);
-  return planning_bytes > 0 ? std::max(running, planning) : running;
+  return planning_bytes <= running ? running : align_up(planning_bytes + kSparePlanning, kPlanningGrain);
 }
 
 std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budget) {
@@ -91,52 +89,43 @@ class Fitting {
       : forms_(trimming(forms)), budget_(budget), options_(options) {
     if (forms_.rest) forms_.rest();
     trim_heap();
-    held_bytes_ = process_memory().bytes();
+    const int64_t held_bytes = process_memory().bytes();
     const kernels::Lowered whole = forms_.whole();
-    threads_ = whole.threads;
-    booked_ = overhead_of(static_cast<int64_t>(whole.ops.size()));
+    const auto ops = static_cast<int64_t>(whole.ops.size());
+    const Bound bound{.steps = ops, .threads = whole.threads};
+    overhead_ = booked_overhead(bound, held_bytes) - ops * kStepBytes;
   }
 
   std::variant<Fit, NoFit> run() {
-    int64_t overhead = booked_;
-    plan::Refusal refusal;
-    bool was_refused = false;
+    NoFit no_fit;
+    no_fit.overhead_bytes = overhead_;
     for (int i = 0; i < kTries; ++i) {
       plan::PlanOptions asked = options_;
-      asked.budget_bytes = std::max<int64_t>(0, arena_within(budget_.bytes, overhead));
+      asked.step_bytes = kStepBytes;
+      asked.budget_bytes = std::max<int64_t>(0, whole_pages(arena_within(budget_.bytes, no_fit.overhead_bytes)));
       auto planned = plan::plan_step(forms_, asked);
       if (auto* refused = std::get_if<plan::Refusal>(&planned)) {
-        refusal = std::move(*refused);
-        overhead = std::max(booked_, overhead_of(refusal.smallest_steps));
-        if (was_refused || process_bytes(refusal.smallest_bytes, overhead) > budget_.bytes) break;
-        was_refused = true;  // beside the overhead of a plan that takes more steps; the smallest fits
-        continue;
+        no_fit.refusal = std::move(*refused);
+        break;
       }
       auto& step = std::get<plan::StepPlan>(planned);
-      refusal.smallest_bytes = step.arena_bytes;
-      const int64_t needed = overhead_of(bound_of(step).steps);
-      if (process_bytes(step.arena_bytes, needed) > budget_.bytes) {
-        overhead = std::max(overhead + kPage, needed);
-        continue;
-      }
+      no_fit.refusal.smallest_steps = step.steps();
+      no_fit.refusal.smallest_bytes = step.arena_bytes + step.steps() * kStepBytes;
       Fit fit = bind(std::move(step), asked.budget_bytes);
       if (fit.margin_bytes >= 0) return fit;
       if (planning_bytes() > budget_.bytes) break;
-      overhead = std::max(overhead, needed) - fit.margin_bytes;
+      no_fit.overhead_bytes -= fit.margin_bytes;  // more was taken than was booked
     }
-    return NoFit{overhead, std::move(refusal), planning_bytes()};
+    no_fit.planning_bytes = planning_bytes();
+    return no_fit;
   }
 
  private:
-  int64_t overhead_of(int64_t steps) const {
-    return booked_overhead({.steps = steps, .threads = threads_}, held_bytes_);
-  }
-
   // The most until now, where it is of this call.
   int64_t planning_bytes() const { return process_peak_bytes() > peak_before_ ? peak_until_now() : 0; }
 
   Fit bind(plan::StepPlan step, int64_t arena_budget) const {
-    const Bound bound = bound_of(step);
+    const Bound bound{.steps = step.steps(), .threads = step.programs[0].lowered.threads};
     Fit fit;
     fit.plan = std::move(step);
     fit.arena_budget_bytes = arena_budget;
@@ -153,10 +142,8 @@ class Fitting {
   plan::StepForms forms_;
   Budget budget_;
   plan::PlanOptions options_;
-  int threads_ = 1;
-  int64_t held_bytes_ = 0;  // by the process when it began
   int64_t peak_before_ = process_peak_bytes();
-  int64_t booked_ = 0;  // for a plan of as many steps as the step has ops
+  int64_t overhead_ = 0;  // booked beside the arena and its steps
 };
 
 }  // namespace

@@ -23,12 +23,15 @@ struct Fit {
 };
 
 struct NoFit {
-  int64_t overhead_bytes = 0;  // as it was booked
-  plan::Refusal refusal;       // of the arena
+  int64_t overhead_bytes = 0;  // as it was booked, beside the arena and the steps of a plan
+  plan::Refusal refusal;       // of the arena and the steps
   int64_t planning_bytes = 0;  // that the process took to find this out; 0: no more than before
 
   // Of the whole process, in whole pages. A run within it fits.
   int64_t smallest_budget_bytes() const;
+  // What of it is the arena, and what is beside it.
+  int64_t smallest_arena_bytes() const;
+  int64_t smallest_overhead_bytes() const;
 };
 
 // A plan's programs bound to an arena of their own; they move out of the plan. ResourceExhausted when it is above the

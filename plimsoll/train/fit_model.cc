@@ -30,8 +30,12 @@ std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& s
   asked.spill = model.spill_in(spill_dir);
   kernels::use_spill_file(std::make_shared<SpillFile>(spill_dir));
   auto fitted = fit_step(model.forms(), budget, asked);
-  if (std::holds_alternative<Fit>(fitted)) return fitted;
-  return fit_step(model.forms(StateForm::in_file), budget, asked);
+  const auto* no_fit = std::get_if<NoFit>(&fitted);
+  if (no_fit == nullptr) return fitted;
+  auto in_file = fit_step(model.forms(StateForm::in_file), budget, asked);
+  const auto* neither = std::get_if<NoFit>(&in_file);
+  if (neither == nullptr || neither->smallest_budget_bytes() < no_fit->smallest_budget_bytes()) return in_file;
+  return fitted;
 }
 
 std::variant<Fit, NoFit> refit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
@@ -46,6 +50,7 @@ std::vector<Alternative> alternatives_to(const ModelForms& model, const std::str
                                          const NoFit& no_fit) {
   plan::PlanOptions search;
   search.budget_bytes = std::max<int64_t>(0, arena_within(budget.bytes, no_fit.overhead_bytes));
+  search.step_bytes = kStepBytes;
   if (!spill_dir.empty()) search.spill = model.spill_in(spill_dir);
   return find_alternatives(model.request(), search, model.why_whole());
 }
@@ -56,9 +61,9 @@ std::string refusal_text(const ModelForms& model, const Budget& budget, const No
   std::string text =
       fmt::format("{} does not fit in {}\n  smallest budget: {} ({} bytes), of which {} for the process itself",
                   model.request().model.name, format_bytes(budget.bytes), format_bytes(smallest),
-                  format_count(smallest), format_bytes(no_fit.overhead_bytes));
+                  format_count(smallest), format_bytes(no_fit.smallest_overhead_bytes()));
   if (!no_fit.refusal.binding_op.empty()) {
-    text += fmt::format("\n  {} at once, set by {}", format_bytes(no_fit.refusal.smallest_bytes),
+    text += fmt::format("\n  {} at once, set by {}", format_bytes(no_fit.smallest_arena_bytes()),
                         no_fit.refusal.binding_op);
   }
   if (!model.why_whole().empty()) text += fmt::format("\n  {}", model.why_whole());

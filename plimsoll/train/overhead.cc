@@ -12,7 +12,6 @@ namespace {
 constexpr int64_t kCodeShare = 3;
 constexpr int64_t kCodeShares = 8;
 constexpr int64_t kHeap = 2 * kMiB;          // of the program itself
-constexpr int64_t kEachStep = 16 * kKiB;     // a bound kernel, its values, its offsets
 constexpr int64_t kEachThread = 512 * kKiB;  // its stacks, the kernel's for it, its part of the heap
 constexpr int64_t kKernelOwn = 256 * kKiB;   // tasks, files, mappings
 constexpr int64_t kGrain = 4 * kMiB;         // of what was measured
@@ -36,8 +35,8 @@ int64_t run_adds(const Bound& bound) {
 int64_t booked_overhead(const Bound& bound, int64_t held_bytes) {
   const int64_t threads = bound.threads * kEachThread;
   const int64_t code = code_bytes() / kCodeShares * kCodeShare;
-  const int64_t model = code + kHeap + bound.steps * kEachStep + threads + kKernelOwn;
-  const int64_t grown = held_bytes + bound.steps * kEachStep / 2 + threads + run_adds(bound);
+  const int64_t model = code + kHeap + bound.steps * kStepBytes + threads + kKernelOwn;
+  const int64_t grown = held_bytes + bound.steps * kStepBytes / 2 + threads + run_adds(bound);
   return grown <= model ? model : align_up(grown, kGrain);
 }
 

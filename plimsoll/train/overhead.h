@@ -4,7 +4,12 @@
 
 #include <cstdint>
 
+#include "plimsoll/base/bytes.h"
+
 namespace plimsoll::train {
+
+// What each step of a plan takes beside the arena: a bound kernel, its values, its offsets.
+inline constexpr int64_t kStepBytes = 16 * kKiB;
 
 // What the model counts.
 struct Bound {

@@ -37,14 +37,13 @@ TEST(Feasible, SmallestBudgetIsTheSameWhateverWasMeasured) {
   const models::ModelInfo& model = models::find_model("mobilenet_v2");
   const Lowered lowered = kernels::prepare(models::build_step(model, {.sizes = {{"batch", 4}}}), {.threads = 1});
   const auto refusal_with = [&](const std::vector<double>& seconds) {
-    return std::get<Refusal>(
-        make_plan(lowered, {.budget_bytes = 1, .op_seconds = seconds, .work_limit = 1, .time_limit_s = 1e9}));
+    return std::get<Refusal>(make_plan(lowered, {.budget_bytes = 1, .op_seconds = seconds, .work_limit = 1}));
   };
   const int64_t smallest = refusal_with({}).smallest_bytes;
   for (unsigned seed = 1; seed <= (kSanitized ? 1U : 2U); ++seed) {
     const std::vector<double> seconds = random_costs(lowered, seed).seconds;
     EXPECT_EQ(refusal_with(seconds).smallest_bytes, smallest);
-    const PlanOptions options{.budget_bytes = smallest, .op_seconds = seconds, .work_limit = 1, .time_limit_s = 1e9};
+    const PlanOptions options{.budget_bytes = smallest, .op_seconds = seconds, .work_limit = 1};
     EXPECT_TRUE(std::holds_alternative<Plan>(make_plan(lowered, options)));
   }
 }
@@ -80,9 +79,7 @@ class FeasibleStep : public testing::TestWithParam<const char*> {
     return forms;
   }
 
-  static PlanOptions options_for(int64_t budget) {
-    return {.budget_bytes = budget, .work_limit = 5'000, .time_limit_s = 1e9};
-  }
+  static PlanOptions options_for(int64_t budget) { return {.budget_bytes = budget, .work_limit = 5'000}; }
 
   models::StepOptions asked_ = {.sizes = {{"batch", kBatch}}, .size = models::Size::small};
   std::optional<models::MicroBatchStep> micro_batches_;
@@ -108,6 +105,83 @@ TEST_P(FeasibleStep, BudgetsAreTheSameWhateverTheCostCacheHolds) {
     EXPECT_LE(std::get<StepPlan>(made).arena_bytes, smallest);
     EXPECT_EQ(find_fault(std::get<StepPlan>(made), kBatch), std::nullopt);
   }
+}
+
+// From the smallest budget on all are accepted, and a page less is not: also where steps take something, too, so that a
+// plan that recomputes less may take less with a larger arena.
+TEST_P(FeasibleStep, IsAcceptedFromTheSmallestBudgetOnAndNotBelow) {
+  constexpr int64_t kPage = 4096;
+  for (const int64_t step_bytes : {0, 1000, 16 << 10}) {
+    SCOPED_TRACE(step_bytes);
+    PlanOptions options = options_for(1);
+    options.step_bytes = step_bytes;
+    const int64_t smallest = std::get<Refusal>(plan_step(forms(0), options)).smallest_bytes;
+    EXPECT_EQ(smallest % kPage, 0);
+    options.budget_bytes = smallest - kPage;
+    EXPECT_TRUE(std::holds_alternative<Refusal>(plan_step(forms(1), options)));
+    for (const int64_t more : {int64_t{0}, int64_t{64}, kPage, smallest / 50, smallest / 7}) {
+      SCOPED_TRACE(more);
+      options.budget_bytes = smallest + more;
+      const auto made = plan_step(forms(1), options);
+      ASSERT_TRUE(std::holds_alternative<StepPlan>(made));
+      const auto& step = std::get<StepPlan>(made);
+      EXPECT_LE(step.arena_bytes + step.steps() * step_bytes, options.budget_bytes);
+      EXPECT_EQ(find_fault(step, kBatch), std::nullopt);
+    }
+  }
+}
+
+// Clocks of machines that are so busy that hours pass between two looks, and so fast that no time does.
+Deadline::Clock::time_point hours_later() {
+  static Deadline::Clock::time_point now = {};
+  return now += std::chrono::hours(1);
+}
+Deadline::Clock::time_point at_once() { return {}; }
+
+TEST_P(FeasibleStep, PlansDoNotDependOnTheClock) {
+  const auto produced_by = [&](Deadline::Now now, int64_t budget) {
+    PlanOptions options = options_for(budget);
+    options.deadline.now = now;
+    return plan_step(forms(0), options);
+  };
+  const auto slow = std::get<Refusal>(produced_by(hours_later, 1));
+  const auto fast = std::get<Refusal>(produced_by(at_once, 1));
+  EXPECT_EQ(slow.smallest_bytes, fast.smallest_bytes);
+  EXPECT_FALSE(slow.cut_short);
+  for (const int64_t budget : {slow.smallest_bytes, slow.smallest_bytes * 5 / 4}) {
+    const auto one = std::get<StepPlan>(produced_by(hours_later, budget));
+    const auto other = std::get<StepPlan>(produced_by(at_once, budget));
+    ASSERT_EQ(one.programs.size(), other.programs.size());
+    for (size_t i = 0; i < one.programs.size(); ++i) EXPECT_EQ(one.programs[i].plan, other.programs[i].plan);
+    EXPECT_FALSE(one.is_cut_short());
+  }
+}
+
+TEST_P(FeasibleStep, SaysThatTheDeadlineCutItShort) {
+  PlanOptions options = options_for(1);
+  options.deadline = {at_once() + std::chrono::hours(10), at_once};
+  const auto in_time = std::get<Refusal>(plan_step(forms(0), options));
+  EXPECT_FALSE(in_time.cut_short);
+  options.deadline = {hours_later() + std::chrono::hours(10), hours_later};
+  const auto late = std::get<Refusal>(plan_step(forms(0), options));
+  EXPECT_TRUE(late.cut_short);
+  EXPECT_GE(late.smallest_bytes, in_time.smallest_bytes);
+}
+
+TEST(Feasible, StepsAreCounted) {
+  const models::ModelInfo& model = models::find_model("resnet18");
+  const Lowered lowered = kernels::prepare(models::build_step(model, {.sizes = {{"batch", 1}}}), {.threads = 1});
+  PlanOptions options{.budget_bytes = 1, .work_limit = 1};
+  const auto without = std::get<Refusal>(make_plan(lowered, options));
+  options.step_bytes = 64 << 10;
+  const auto with = std::get<Refusal>(make_plan(lowered, options));
+  EXPECT_LT(with.smallest_steps, without.smallest_steps);
+  EXPECT_LE(with.smallest_bytes, without.smallest_bytes + without.smallest_steps * options.step_bytes);
+  EXPECT_GE(with.smallest_bytes - with.smallest_steps * options.step_bytes, without.smallest_bytes);
+  EXPECT_GE(with.smallest_bytes, with.bound_bytes);
+  options.budget_bytes = with.smallest_bytes;
+  const Plan plan = std::get<Plan>(make_plan(lowered, options));
+  EXPECT_LE(plan.arena_bytes + static_cast<int64_t>(plan.steps.size()) * options.step_bytes, with.smallest_bytes);
 }
 
 TEST_P(FeasibleStep, PlansCostNothingOrMore) {

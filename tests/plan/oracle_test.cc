@@ -110,9 +110,9 @@ TEST_F(Oracle, SaysInWhatAnotherProgramDiffers) {
 TEST(OracleOnAModel, RejectsMostRandomChanges) {
   const Lowered lowered = kernels::prepare(small_step("resnet18", program::Optimizer::sgd).program, {.threads = 1});
   const auto refused =
-      std::get<Refusal>(make_plan(lowered, {.budget_bytes = 0, .work_limit = 1000, .time_limit_s = 1e9}));
+      std::get<Refusal>(make_plan(lowered, {.budget_bytes = 0, .work_limit = 1000}));
   const Plan plan = std::get<Plan>(
-      make_plan(lowered, {.budget_bytes = refused.smallest_bytes, .work_limit = 1000, .time_limit_s = 1e9}));
+      make_plan(lowered, {.budget_bytes = refused.smallest_bytes, .work_limit = 1000}));
   int accepted = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     Plan without = plan;

@@ -23,7 +23,7 @@ namespace {
 using kernels::Lowered;
 
 PlanOptions options_for(int64_t budget_bytes) {
-  return {.budget_bytes = budget_bytes, .work_limit = 50'000, .time_limit_s = 1e9};
+  return {.budget_bytes = budget_bytes, .work_limit = 50'000};
 }
 
 class PlanZoo : public testing::TestWithParam<std::string_view> {};

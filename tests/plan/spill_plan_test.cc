@@ -19,7 +19,7 @@ namespace {
 using kernels::Lowered;
 
 PlanOptions options_for(int64_t budget_bytes, double bytes_per_s, double processor_s_per_byte = 0) {
-  PlanOptions options = {.budget_bytes = budget_bytes, .work_limit = 50'000, .time_limit_s = 1e9};
+  PlanOptions options = {.budget_bytes = budget_bytes, .work_limit = 50'000};
   options.spill = {.bytes_per_s = bytes_per_s, .processor_s_per_byte = processor_s_per_byte, .least_bytes = 1};
   return options;
 }

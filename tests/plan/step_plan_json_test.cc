@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/step_oracle.h"
@@ -119,7 +120,7 @@ TEST(StepPlan, ChangesTheNumbersOnlyWhereNothingElseFits) {
   EXPECT_EQ(step.arena_bytes, coded);
   EXPECT_EQ(find_fault(step, kBatch), std::nullopt);
   const Refusal refusal = std::get<Refusal>(plan_in(coded - 1));
-  EXPECT_EQ(refusal.smallest_bytes, coded);
+  EXPECT_EQ(refusal.smallest_bytes, align_up(coded, 4096));
   EXPECT_EQ(refusal.unplanned_bytes, wide);
 }
 

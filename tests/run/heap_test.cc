@@ -56,7 +56,7 @@ TEST_P(HeapInAStep, IsNotTakenInAnyPrecision) {
 
 TEST_P(HeapInATightStep, IsNotTakenToComputeResultsAgain) {
   const kernels::Lowered lowered = kernels::prepare(models::build_step(model(), options()), device_);
-  plan::PlanOptions tight = {.budget_bytes = 0, .work_limit = 1000, .time_limit_s = 1e9};
+  plan::PlanOptions tight = {.budget_bytes = 0, .work_limit = 1000};
   tight.budget_bytes = std::get<plan::Refusal>(plan::make_plan(lowered, tight)).smallest_bytes;
   plan::Applied applied = plan::apply(std::get<plan::Plan>(plan::make_plan(lowered, tight)), lowered);
   std::vector<run::Planned> planned;

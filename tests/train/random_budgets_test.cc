@@ -39,9 +39,7 @@ class RandomBudgets : public testing::TestWithParam<Case> {
             formed,           models::find_chunk_places(models::find_model(GetParam().model), options_of(GetParam()))};
   }
 
-  static plan::PlanOptions options_for(int64_t budget) {
-    return {.budget_bytes = budget, .work_limit = 20'000, .time_limit_s = 1e9};
-  }
+  static plan::PlanOptions options_for(int64_t budget) { return {.budget_bytes = budget, .work_limit = 20'000}; }
 
   Outcome train(plan::StepPlan step) const {
     const auto session = train::bind_plan(step, machine_budget());
