@@ -1,0 +1,148 @@
+// Ops that only move elements.
+#include "plimsoll/kernels/cuda/support/elements.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using namespace cuda;  // NOLINT: the whole file is of it
+
+Kernel copied(const Tensor& from, DType dtype, int64_t offset = 0) {
+  return kernel_of({step(copy_launch(dtype, in(0) + offset * element_bytes(dtype), walk_of(from), out(),
+                                     straight(from.elements())))});
+}
+
+Kernel identity(const Use& use) { return copied(use.in(0), use.in(0).dtype); }
+
+// The operand as another shape shows it, with strides of its own.
+Kernel transpose(const Use& use) {
+  Tensor from = use.in(0);
+  const program::Dims& axes = use.call.dims("axes");
+  from.shape = use.out().shape;
+  for (int i = 0; i < axes.rank(); ++i) {
+    from.strides[static_cast<size_t>(i)] = use.in(0).stride(static_cast<int>(axes[i].constant()));
+  }
+  return copied(from, from.dtype);
+}
+
+Kernel expand(const Use& use) {
+  return kernel_of({step(copy_launch(use.in(0).dtype, in(0), walk_of(use.in(0), use.out().shape), out(),
+                                     straight(use.out().elements())))});
+}
+
+// Element i of the slice is element start + i * step of the whole.
+struct Sliced {
+  Tensor tensor;
+  int64_t offset = 0;
+};
+
+Sliced sliced(const Tensor& whole, const Shape& shape, const program::Call& call) {
+  Sliced part{whole, 0};
+  part.tensor.shape = shape;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    part.offset += call.dims("starts")[axis].constant() * whole.stride(axis);
+    part.tensor.strides[static_cast<size_t>(axis)] = call.dims("steps")[axis].constant() * whole.stride(axis);
+  }
+  return part;
+}
+
+Kernel slice(const Use& use) {
+  const Sliced part = sliced(use.in(0), use.out().shape, use.call);
+  return copied(part.tensor, use.in(0).dtype, part.offset);
+}
+
+Kernel slice_backward(const Use& use) {
+  const Sliced part = sliced(use.out(), use.in(0).shape, use.call);
+  const DType dtype = use.out().dtype;
+  Steps steps(use);
+  steps.add(fill_bytes(out(), 0, use.out().bytes()));
+  if (use.in(0).elements() > 0) {
+    steps.launch(copy_launch(dtype, in(0), walk_of(use.in(0)), out() + part.offset * element_bytes(dtype),
+                             walk_of(part.tensor)));
+  }
+  return steps.kernel();
+}
+
+Kernel split(const Use& use) {
+  const int axis = use.call.axis("axis");
+  Steps steps(use);
+  int64_t before = 0;
+  for (size_t k = 0; k < use.outputs.size(); ++k) {
+    Tensor piece = use.in(0);
+    piece.shape = use.outputs[k].shape;
+    if (use.made[k]) {
+      const int64_t offset = before * use.in(0).stride(axis) * element_bytes(piece.dtype);
+      steps.launch(copy_launch(piece.dtype, in(0) + offset, walk_of(piece), out(static_cast<int>(k)),
+                               straight(piece.elements())));
+    }
+    before += use.outputs[k].shape[axis];
+  }
+  return steps.kernel();
+}
+
+Kernel concat(const Use& use) {
+  const int axis = use.call.axis("axis");
+  Steps steps(use);
+  int64_t before = 0;
+  for (int i = 0; i < use.arity(); ++i) {
+    Tensor piece = use.out();
+    piece.shape = use.in(i).shape;
+    if (piece.elements() > 0) {
+      const int64_t offset = before * use.out().stride(axis) * element_bytes(piece.dtype);
+      steps.launch(copy_launch(piece.dtype, in(i), walk_of(use.in(i)), out() + offset, walk_of(piece)));
+    }
+    before += use.in(i).shape[axis];
+  }
+  return steps.kernel();
+}
+
+// As channels last, where they are blocked so, a tensor is [batch, plane, channels] in memory.
+Walk walk_of_layout(const Tensor& tensor) {
+  if (!tensor.blocked) return walk_of(tensor);
+  Walk walk;
+  const int64_t channels = tensor.shape[1];
+  const int64_t plane = tensor.elements() / (tensor.shape[0] * channels);
+  walk.add(tensor.shape[0], plane * channels);
+  walk.add(channels, 1);
+  walk.add(plane, channels);
+  return walk;
+}
+
+Kernel reorder(const Use& use) {
+  return kernel_of({step(
+      copy_launch(use.in(0).dtype, in(0), walk_of_layout(use.in(0)), out(), walk_of_layout(use.out())))});
+}
+
+Kernel fill(const Use& use) {
+  Launch launch{"fill"};
+  const DType dtype = use.out().dtype;
+  const char* value = is_floating(dtype) ? "value" : dtype == DType::boolean ? "value != 0" : "(i64)floor(value)";
+  launch.defines.set("OUT", dtype).set("VALUE", value);
+  launch.grid = {std::min<int64_t>(blocks_for(use.out().elements()), 1 << 16)};
+  launch.arguments = Arguments(use.out().elements(), out(), use.call.real("value"));
+  return kernel_of({step(launch)});
+}
+
+Blocking each() {
+  Blocking blocking;
+  blocking.rule = Blocking::Rule::each;
+  blocking.inputs = {0};
+  blocking.outputs = {0};
+  return blocking;
+}
+
+}  // namespace
+
+void register_move_cuda(KernelTable& table) {
+  table.add("identity", {identity, any_layout});
+  table.add("reshape", {identity, any_layout});
+  table.add("transpose", {transpose, any_layout});
+  table.add("expand", {expand, any_layout});
+  table.add("slice", {slice, any_layout});
+  table.add("slice_backward", {slice_backward, any_layout});
+  table.add("split", {split, any_layout});
+  table.add("concat", {concat, any_layout});
+  table.add("reorder", {reorder, any_layout, each()});
+  table.add("fill", {fill, any_layout});
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,266 @@
+// Pools, padding and resizing.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "plimsoll/kernels/cpu/support/halves.h"
+#include "plimsoll/kernels/cuda/support/planes.h"
+#include "plimsoll/program/window.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using namespace cuda;  // NOLINT: the whole file is of it
+
+// ---- pools ----
+
+// As pool.cuh has it.
+struct Plane {
+  int64_t size[3], windows[3];
+  int64_t x_stride[5], y_stride[5];
+  int64_t kernel[3], step[3], dilation[3], begin[3], end[3];
+  int64_t channels;
+};
+
+struct PoolKind {
+  bool adaptive;
+  bool average;
+};
+
+Plane plane_of(const Use& use, const PoolKind& kind, const Tensor& x, const Tensor& y) {
+  Plane plane{};
+  const Lengths of_x(x);
+  const Lengths of_y(y);
+  std::copy_n(of_x.size, 3, plane.size);
+  std::copy_n(of_y.size, 3, plane.windows);
+  std::copy_n(of_x.stride, 5, plane.x_stride);
+  std::copy_n(of_y.stride, 5, plane.y_stride);
+  plane.channels = x.shape[1];
+  if (kind.adaptive) return plane;
+  const int rank = x.shape.rank() - 2;
+  const WindowLengths window(program::window_of(use.call, program::spread_over(use.call, "kernel", rank, 0)));
+  std::copy_n(window.kernel, 3, plane.kernel);
+  std::copy_n(window.step, 3, plane.step);
+  std::copy_n(window.dilation, 3, plane.dilation);
+  std::copy_n(window.begin, 3, plane.begin);
+  std::copy_n(window.end, 3, plane.end);
+  return plane;
+}
+
+Launch pool_launch(const Use& use, const PoolKind& kind, const char* direction, DType index) {
+  Launch launch{"pool"};
+  launch.defines.set(direction).set("T", use.in(0).dtype).set("INDEX", index);
+  if (kind.adaptive) launch.defines.set("ADAPTIVE");
+  if (kind.average) launch.defines.set("AVERAGE");
+  if (kind.average && !kind.adaptive && use.call.flag("count_include_pad")) launch.defines.set("INCLUDE_PAD");
+  return launch;
+}
+
+KernelDef pool(const PoolKind& kind) {
+  const auto prepare = [kind](const Use& use) {
+    Steps steps(use);
+    const Tensor x = in_order(use.in(0));
+    Launch launch = pool_launch(use, kind, "FORWARD", !kind.average && use.wants(1) ? use.out(1).dtype : DType::u8);
+    launch.grid = {blocks_for(use.out().elements())};
+    launch.arguments = Arguments(use.out().elements(), steps.wanted(0), kind.average ? none() : steps.wanted(1),
+                                 steps.contiguous(0), plane_of(use, kind, x, use.out()), int32_t{x.blocked});
+    steps.launch(launch);
+    return steps.kernel();
+  };
+  return {prepare, any_layout, planes_together({0}, kind.average ? std::vector{0} : std::vector{0, 1})};
+}
+
+KernelDef pool_backward(const PoolKind& kind) {
+  const auto prepare = [kind](const Use& use) {
+    Steps steps(use);
+    const Tensor dy = in_order(use.in(0));
+    Launch launch = pool_launch(use, kind, "BACKWARD", kind.average ? DType::u8 : use.in(1).dtype);
+    launch.grid = {blocks_for(use.out().elements())};
+    launch.arguments = Arguments(use.out().elements(), out(), steps.contiguous(0),
+                                 kind.average ? none() : steps.contiguous(1), plane_of(use, kind, use.out(), dy),
+                                 int32_t{use.out().blocked});
+    steps.launch(launch);
+    return steps.kernel();
+  };
+  return {prepare, any_layout, planes_together(kind.average ? std::vector{0} : std::vector{0, 1}, {0})};
+}
+
+// ---- padding ----
+
+// As pad.cuh has it.
+struct Edges {
+  int32_t rank = 0;
+  int32_t mode = 0;
+  int64_t size[8] = {}, padded[8] = {}, before[8] = {}, stride[8] = {};
+};
+
+Edges edges_of(const Tensor& x, const Shape& y) {
+  Edges edges;
+  edges.rank = x.shape.rank();
+  for (int axis = 0; axis < edges.rank; ++axis) {
+    edges.size[axis] = x.shape[axis];
+    edges.padded[axis] = y[axis];
+    edges.stride[axis] = x.stride(axis);
+  }
+  return edges;
+}
+
+int mode_of(const Use& use) {
+  const std::string& mode = use.call.word("mode");
+  return mode == "constant" ? 0 : mode == "reflect" ? 1 : 2;
+}
+
+// The bytes of a number of this dtype, in the low end of a word.
+uint64_t bits_of(DType dtype, double value) {
+  uint64_t bits = 0;
+  const auto put = [&](const auto& number) { std::memcpy(&bits, &number, sizeof number); };
+  if (dtype == DType::f64) put(value);
+  if (dtype == DType::f32) put(static_cast<float>(value));
+  if (dtype == DType::bf16) put(to_bf16(static_cast<float>(value)));
+  if (dtype == DType::f16) put(to_f16(static_cast<float>(value)));
+  if (!is_floating(dtype)) put(static_cast<int64_t>(std::floor(value)));
+  return bits;
+}
+
+void add_value(Arguments& arguments, DType dtype, uint64_t bits) {
+  switch (element_bytes(dtype)) {
+    case 1:
+      return arguments.add(static_cast<uint8_t>(bits));
+    case 2:
+      return arguments.add(static_cast<uint16_t>(bits));
+    case 4:
+      return arguments.add(static_cast<uint32_t>(bits));
+    default:
+      return arguments.add(bits);
+  }
+}
+
+Kernel pad(const Use& use) {
+  Edges edges = edges_of(use.in(0), use.out().shape);
+  edges.mode = mode_of(use);
+  for (int axis = 0; axis < edges.rank; ++axis) edges.before[axis] = use.call.dims("before")[axis].constant();
+  Launch launch{"pad"};
+  const DType dtype = use.out().dtype;
+  launch.defines.set("FORWARD").set("UNIT", unit_of(dtype));
+  launch.grid = {blocks_for(use.out().elements())};
+  launch.arguments = Arguments(use.out().elements(), out(), in(0), edges);
+  add_value(launch.arguments, dtype, bits_of(dtype, use.call.real("value")));
+  return kernel_of({step(launch)});
+}
+
+Kernel tile(const Use& use) {
+  Launch launch{"pad"};
+  launch.defines.set("TILE").set("UNIT", unit_of(use.out().dtype));
+  launch.grid = {blocks_for(use.out().elements())};
+  launch.arguments = Arguments(use.out().elements(), out(), in(0), edges_of(use.in(0), use.out().shape));
+  return kernel_of({step(launch)});
+}
+
+// What is between steps that go one dimension at a time, from one shape to the other: f32 in scratch, by turns.
+template <class MakeLaunch>
+Kernel axis_by_axis(const Use& use, std::vector<int> axes, const MakeLaunch& make) {
+  Steps steps(use);
+  Shape shape = use.in(0).shape;
+  At from = steps.contiguous(0);
+  DType type = use.in(0).dtype;
+  if (axes.empty()) {
+    steps.add(copy_bytes(out(), from, use.out().bytes()));
+    return steps.kernel();
+  }
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const bool last = i + 1 == axes.size();
+    std::vector<int64_t> sizes(shape.dims().begin(), shape.dims().end());
+    sizes[static_cast<size_t>(axes[i])] = use.out().shape[axes[i]];
+    const Shape next{std::span<const int64_t>(sizes)};
+    const DType to_type = last ? use.out().dtype : DType::f32;
+    const At to = last ? out() : steps.scratch(next.elements() * 4);
+    Launch launch = make(axes[i], shape, next, type, to_type, from, to);
+    launch.grid = {blocks_for(next.elements())};
+    steps.launch(launch);
+    shape = next;
+    from = to;
+    type = to_type;
+  }
+  return steps.kernel();
+}
+
+std::vector<int> axes_that_differ(const Shape& a, const Shape& b) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < a.rank(); ++axis) {
+    if (a[axis] != b[axis]) axes.push_back(axis);
+  }
+  return axes;
+}
+
+Kernel pad_backward(const Use& use) {
+  const int mode = mode_of(use);
+  return axis_by_axis(use, axes_that_differ(use.in(0).shape, use.out().shape),
+                      [&](int axis, const Shape& shape, const Shape& next, DType type, DType to_type, At from, At to) {
+                        Launch launch{"pad"};
+                        launch.defines.set("BACKWARD").set("T", type).set("OUT", to_type);
+                        const Around around(shape, axis);
+                        launch.arguments =
+                            Arguments(next.elements(), next[axis], shape[axis],
+                                      use.call.dims("before")[axis].constant(), around.inner, to, from, int32_t{mode == 1});
+                        return launch;
+                      });
+}
+
+// ---- resizing ----
+
+struct Sizes {
+  int64_t from[3], to[3];
+};
+
+Kernel resize(const Use& use) {
+  Steps steps(use);
+  const Lengths x(use.out());
+  const Lengths from(in_order(use.in(0)));
+  Sizes sizes{};
+  std::copy_n(from.size, 3, sizes.from);
+  std::copy_n(x.size, 3, sizes.to);
+  Launch launch{"resize"};
+  launch.defines.set("FORWARD").set("T", use.out().dtype);
+  launch.grid = {blocks_for(use.out().elements())};
+  launch.arguments = Arguments(use.out().elements(), out(), steps.contiguous(0), sizes,
+                               int32_t{use.call.word("mode") == "nearest"}, int32_t{use.call.flag("align_corners")},
+                               use.call.real("scale"));
+  steps.launch(launch);
+  return steps.kernel();
+}
+
+Kernel resize_backward(const Use& use) {
+  std::vector<int> axes;
+  for (int axis = 2; axis < use.out().shape.rank(); ++axis) axes.push_back(axis);
+  return axis_by_axis(use, axes,
+                      [&](int axis, const Shape& shape, const Shape& next, DType type, DType to_type, At from, At to) {
+                        Launch launch{"resize"};
+                        launch.defines.set("BACKWARD").set("T", type).set("OUT", to_type);
+                        const Around around(shape, axis);
+                        launch.arguments =
+                            Arguments(next.elements(), next[axis], shape[axis], around.inner, to, from,
+                                      int32_t{use.call.word("mode") == "nearest"},
+                                      int32_t{use.call.flag("align_corners")}, use.call.real("scale"));
+                        return launch;
+                      });
+}
+
+}  // namespace
+
+void register_window_cuda(KernelTable& table) {
+  const std::pair<const char*, PoolKind> kinds[] = {{"max_pool", {false, false}},
+                                                    {"avg_pool", {false, true}},
+                                                    {"adaptive_max_pool", {true, false}},
+                                                    {"adaptive_avg_pool", {true, true}}};
+  for (const auto& [name, kind] : kinds) {
+    table.add(name, pool(kind));
+    table.add(std::string(name) + "_backward", pool_backward(kind));
+  }
+  table.add("pad", {pad, any_layout});
+  table.add("pad_backward", {pad_backward, any_layout});
+  table.add("tile", {tile, any_layout});
+  table.add("resize", {resize, any_layout});
+  table.add("resize_backward", {resize_backward, any_layout});
+}
+
+}  // namespace plimsoll::kernels
