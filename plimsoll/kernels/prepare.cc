@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/kernels/blocking.h"
-#include "plimsoll/kernels/copy.h"
-#include "plimsoll/kernels/cpu/support/staged.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/program/verify.h"
 
 namespace plimsoll::kernels {
@@ -75,54 +72,6 @@ bool writes_nothing(const Use& use) {
   return true;
 }
 
-// An operand that is copied into scratch before the kernel runs, because the kernel does not accept how it lies.
-struct Copied {
-  size_t operand;
-  Tensor from;
-  int64_t offset;  // in the scratch of the op
-};
-
-Task bind_with_copies(const Kernel& kernel, const std::vector<Copied>& copies, Memory memory) {
-  std::vector<Task> tasks;
-  for (const Copied& copied : copies) {
-    std::byte* to = memory.scratch + copied.offset;
-    std::byte*& operand = memory.inputs[copied.operand];
-    tasks.push_back([from = operand, to, tensor = copied.from] { copy_to_contiguous(tensor, from, to); });
-    operand = to;
-  }
-  return [tasks = std::move(tasks), last = kernel.bind(memory)] {
-    for (const Task& task : tasks) task();
-    last();
-  };
-}
-
-// The kernel, with contiguous copies of operands that it does not accept behind its own scratch.
-Kernel prepare_with_copies(const KernelDef& def, Use use) {
-  std::vector<Copied> copies;
-  for (size_t i = 0; i < use.inputs.size(); ++i) {
-    Tensor& input = use.inputs[i];
-    if (input.blocked || def.accepts(input)) continue;
-    copies.push_back({i, input, 0});
-    input = contiguous(input.dtype, input.shape);
-  }
-  Kernel kernel = def.prepare(use);
-  if (copies.empty()) return kernel;
-  int64_t end = align_up(kernel.scratch_bytes, kAlignment);
-  for (Copied& copied : copies) {
-    copied.offset = end;
-    end += align_up(copied.from.bytes(), kAlignment);
-  }
-  return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
-}
-
-// Likewise, in f32 what the kernel does not compute in f16 and bf16.
-Kernel prepare_in_any_precision(const KernelDef& def, const Use& use) {
-  const bool as_it_is = !has_halves(use) || (def.native != nullptr && def.native(use));
-  if (as_it_is) return prepare_with_copies(def, use);
-  return staged(use, def.cut ? def.cut(use) : Cut{},
-                [&def](Use wide) { return prepare_with_copies(def, std::move(wide)); });
-}
-
 const KernelDef& definition(const KernelTable& table, const Use& use, const std::string& device) {
   const std::string& op = use.call.def.name;
   if (const KernelDef* def = table.find(op)) return *def;
@@ -152,7 +101,7 @@ Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t p
   use.least_scratch = lowered.least_scratch;
   use.matrix_units = lowered.matrix_units;
   mark_blocked(use, lowered, place, op, def.blocking);
-  return prepare_in_any_precision(def, use);
+  return table.lower(def, use);
 }
 
 LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
@@ -170,21 +119,21 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
 LoweredOp prepare_added(const Lowered& lowered, const Program& program, const Op& op) {
   const program::OpCall call(program, op);
   const Use use = use_of(program, op, *call, lowered.threads);
-  return with_cost(definition(kernels_of(lowered.device), use, lowered.device).prepare(use), program, op);
+  const KernelTable& table = kernels_of(lowered.device);
+  return with_cost(table.lower(definition(table, use, lowered.device), use), program, op);
 }
 
 Kernel prepare_use(Use use, const DeviceOptions& options) {
-  use_threads(use.threads);
   const KernelTable& table = kernels_of(options.device);
   use.matrix_units = options.matrix_units.value_or(table.has_matrix_units());
-  return prepare_in_any_precision(definition(table, use, options.device), use);
+  return table.lower(definition(table, use, options.device), use);
 }
 
 Lowered prepare(Program program, const DeviceOptions& options) {
   program::verify_bound(program);
   const KernelTable& table = kernels_of(options.device);
   Lowered lowered{{}, {}, options.device, thread_count(options)};
-  use_threads(lowered.threads);  // libraries size their scratch by it
+  lowered.alignment = device::find_device(options.device).traits().alignment;
   lowered.matrix_units = options.matrix_units.value_or(table.has_matrix_units());
   const bool blocks = table.prefers_blocks() || lowered.matrix_units;
   Blocked blocked = blocks ? block_channels(std::move(program), table) : without_blocks(std::move(program));

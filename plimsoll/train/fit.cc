@@ -19,7 +19,7 @@ constexpr int kTries = 4;
 constexpr int64_t kSparePlanning = 4 * kMiB;
 constexpr int64_t kPlanningGrain = 2 * kMiB;
 
-// Calls f(name, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
+// Calls f(name, executor, value) for everything that the session's programs keep in the arena from step to step, the
 // sums of gradients aside: they are zero between steps. Names are the same in every form of the step.
 template <class F>
 void for_each_kept(run::Session& session, const F& f) {
@@ -30,7 +30,7 @@ void for_each_kept(run::Session& session, const F& f) {
     for (const program::Value value : *list) {
       const bool is_spilled = std::find(spilled.begin(), spilled.end(), value) != spilled.end();
       if (is_spilled || program[value].category == Category::gradient) continue;
-      f(program[value].name, executor.bytes(value));
+      f(program[value].name, executor, value);
     }
   }
 }
@@ -168,20 +168,21 @@ std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& bu
 
 std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
                                     const plan::PlanOptions& options) {
-  SpillFile::Job last = -1;
-  for_each_kept(*fit.session, [&](const std::string& name, std::span<std::byte> bytes) {
-    const auto size = static_cast<int64_t>(bytes.size());
-    last = stash.write(bytes.data(), size, stash.slot(name, size));
+  for_each_kept(*fit.session, [&](const std::string& name, run::Executor& executor, program::Value value) {
+    executor.view_bytes(value, [&](std::span<const std::byte> bytes) {
+      const auto size = static_cast<int64_t>(bytes.size());
+      stash.wait(stash.write(bytes.data(), size, stash.slot(name, size)));
+    });
   });
-  stash.wait(last);
   fit.session.reset();
   auto fitted = Fitting(forms, budget, options).run();
   if (auto* again = std::get_if<Fit>(&fitted)) {
-    for_each_kept(*again->session, [&](const std::string& name, std::span<std::byte> bytes) {
-      const auto size = static_cast<int64_t>(bytes.size());
-      last = stash.read(bytes.data(), size, stash.slot(name, size));
+    for_each_kept(*again->session, [&](const std::string& name, run::Executor& executor, program::Value value) {
+      executor.fill_bytes(value, [&](std::span<std::byte> bytes) {
+        const auto size = static_cast<int64_t>(bytes.size());
+        stash.wait(stash.read(bytes.data(), size, stash.slot(name, size)));
+      });
     });
-    stash.wait(last);
   }
   return fitted;
 }

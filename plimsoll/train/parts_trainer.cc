@@ -52,10 +52,13 @@ double PartsTrainer::counted(const Part& part, const Batch& batch) {
   if (!mean.ignored) {
     return static_cast<double>(part.executor->program()[mean.counted].type.shape.elements().constant());
   }
-  batch.read(part.executor->program(), mean.counted, part.first, part.executor->bytes(mean.counted));
-  const auto targets = part.executor->data<int64_t>(mean.counted);
-  return static_cast<double>(targets.size()) -
-         static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
+  double count = 0;
+  part.executor->fill<int64_t>(mean.counted, [&](std::span<int64_t> targets) {
+    batch.read(part.executor->program(), mean.counted, part.first, std::as_writable_bytes(targets));
+    count = static_cast<double>(targets.size()) -
+            static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
+  });
+  return count;
 }
 
 // The share of each part in the loss of the whole batch.
@@ -71,21 +74,21 @@ std::vector<double> PartsTrainer::weights(const Batch& batch) {
 float PartsTrainer::run(const Part& part, float weight, const Batch& batch) {
   run::Executor& executor = *part.executor;
   const Program& program = executor.program();
-  for (const Value input : parts_.samples) batch.read(program, input, part.first, executor.bytes(input));
-  executor.data<float>(program.find("part.weight"))[0] = weight;
+  for (const Value input : parts_.samples) {
+    executor.fill_bytes(input, [&](std::span<std::byte> into) { batch.read(program, input, part.first, into); });
+  }
+  executor.write_one(program.find("part.weight"), weight);
   for (const Value seed : seeds_of(program)) {
-    const auto pair = executor.data<int64_t>(seed);
-    pair[0] = static_cast<int64_t>(options_.seed) + steps_;
-    pair[1] = part.first;
+    write_seed(executor, seed, static_cast<int64_t>(options_.seed) + steps_, part.first);
   }
   executor.step();
-  return executor.data<float>(loss_of(program))[0];
+  return executor.read_one<float>(loss_of(program));
 }
 
 // Inputs do not stay where the programs take turns.
 void PartsTrainer::update() {
   const Value rate = parts_.update->program().find("optimizer.rate");
-  parts_.update->data<float>(rate)[0] = static_cast<float>(options_.rate);
+  parts_.update->write_one(rate, static_cast<float>(options_.rate));
   parts_.update->step();
 }
 

@@ -46,39 +46,43 @@ Array<double> random_array(const Program& program, Value value, const Comparison
   return array;
 }
 
-void store_halves(std::span<uint16_t> data, const Array<double>& array, uint16_t (*to_half)(float)) {
-  for (size_t i = 0; i < data.size(); ++i) data[i] = to_half(static_cast<float>(array.reals[i]));
-}
-
 std::vector<float> widened(std::span<const uint16_t> data, float (*from_half)(uint16_t)) {
   std::vector<float> wide;
   for (const uint16_t half : data) wide.push_back(from_half(half));
   return wide;
 }
 
+// `convert` takes a real number to an element.
+template <class T, class F>
+void store(run::Executor& executor, Value value, const Array<double>& array, const F& convert) {
+  executor.fill<T>(value, [&](std::span<T> data) {
+    for (size_t i = 0; i < data.size(); ++i) {
+      data[i] = is_floating(array.dtype) ? convert(array.reals[i]) : static_cast<T>(array.ints[i]);
+    }
+  });
+}
+
 template <class T>
-void store(std::span<T> data, const Array<double>& array) {
-  for (size_t i = 0; i < data.size(); ++i) {
-    data[i] = is_floating(array.dtype) ? static_cast<T>(array.reals[i]) : static_cast<T>(array.ints[i]);
-  }
+void store(run::Executor& executor, Value value, const Array<double>& array) {
+  store<T>(executor, value, array, [](double x) { return static_cast<T>(x); });
 }
 
 void load_value(run::Executor& executor, Value value, const Array<double>& array) {
   switch (array.dtype) {
     case DType::f32:
-      return store(executor.data<float>(value), array);
+      return store<float>(executor, value, array);
     case DType::f16:
-      return store_halves(executor.data<uint16_t>(value), array, kernels::to_f16);
+      return store<uint16_t>(executor, value, array, [](double x) { return kernels::to_f16(static_cast<float>(x)); });
     case DType::bf16:
-      return store_halves(executor.data<uint16_t>(value), array, kernels::to_bf16);
+      return store<uint16_t>(executor, value, array, [](double x) { return kernels::to_bf16(static_cast<float>(x)); });
     case DType::f64:
-      return store(executor.data<double>(value), array);
+      return store<double>(executor, value, array);
     case DType::i64:
-      return store(executor.data<int64_t>(value), array);
+      return store<int64_t>(executor, value, array);
     case DType::i32:
-      return store(executor.data<int32_t>(value), array);
+      return store<int32_t>(executor, value, array);
     default:
-      return store(executor.data<uint8_t>(value), array);
+      return store<uint8_t>(executor, value, array);
   }
 }
 
@@ -107,21 +111,21 @@ void expect_value(run::Executor& executor, Value value, const Array<double>& exp
   const std::string& name = executor.program()[value].name;
   switch (expected.dtype) {
     case DType::f32:
-      return expect_near<float>(executor.data<float>(value), expected.reals, tolerance, name);
+      return expect_near<float>(executor.read<float>(value), expected.reals, tolerance, name);
     case DType::f16:
-      return expect_near<float>(widened(executor.data<uint16_t>(value), kernels::from_f16), expected.reals,
+      return expect_near<float>(widened(executor.read<uint16_t>(value), kernels::from_f16), expected.reals,
                                 std::max(tolerance, kF16Tolerance), name);
     case DType::bf16:
-      return expect_near<float>(widened(executor.data<uint16_t>(value), kernels::from_bf16), expected.reals,
+      return expect_near<float>(widened(executor.read<uint16_t>(value), kernels::from_bf16), expected.reals,
                                 std::max(tolerance, kBf16Tolerance), name);
     case DType::f64:
-      return expect_near<double>(executor.data<double>(value), expected.reals, tolerance, name);
+      return expect_near<double>(executor.read<double>(value), expected.reals, tolerance, name);
     case DType::i64:
-      return expect_near<int64_t>(executor.data<int64_t>(value), expected.ints, 0, name);
+      return expect_near<int64_t>(executor.read<int64_t>(value), expected.ints, 0, name);
     case DType::i32:
-      return expect_near<int32_t>(executor.data<int32_t>(value), expected.ints, 0, name);
+      return expect_near<int32_t>(executor.read<int32_t>(value), expected.ints, 0, name);
     default:
-      return expect_near<uint8_t>(executor.data<uint8_t>(value), expected.ints, 0, name);
+      return expect_near<uint8_t>(executor.read<uint8_t>(value), expected.ints, 0, name);
   }
 }
 

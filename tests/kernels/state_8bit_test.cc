@@ -56,7 +56,7 @@ std::map<std::string, std::vector<float>> updated(const Program& program, const 
     for (const program::Value value : *kept) {
       const program::ValueInfo& info = program[value];
       if (info.type.dtype == DType::u8) {
-        const auto codes = executor.data<uint8_t>(value);
+        const auto codes = executor.read<uint8_t>(value);
         after[info.name] = {codes.begin(), codes.end()};
       } else if (is_floating(info.type.dtype)) {
         after[info.name] = run::read_floats(executor, value);

@@ -19,7 +19,13 @@ std::shared_ptr<Stashed> Stash::put(const Storage& storage) {
   const int64_t bytes = storage.bytes();
   const int64_t offset = take_slot(bytes);
   auto stashed = std::make_shared<Stashed>(shared_from_this(), offset, bytes);
-  wait(file_.write(storage.data(), bytes, offset), bytes);
+  if (device_.traits().is_host) {
+    wait(file_.write(storage.data(), bytes, offset), bytes);
+  } else {
+    std::vector<std::byte> copy(static_cast<size_t>(bytes));
+    device_.read(copy, storage.data());
+    wait(file_.write(copy.data(), bytes, offset), bytes);
+  }
   return stashed;
 }
 
@@ -31,7 +37,12 @@ int64_t Stash::take_slot(int64_t bytes) {
   return offset;
 }
 
-void Stash::read(std::byte* into, int64_t bytes, int64_t offset) { wait(file_.read(into, bytes, offset), bytes); }
+void Stash::read(std::byte* into, int64_t bytes, int64_t offset) {
+  if (device_.traits().is_host) return wait(file_.read(into, bytes, offset), bytes);
+  std::vector<std::byte> copy(static_cast<size_t>(bytes));
+  wait(file_.read(copy.data(), bytes, offset), bytes);
+  device_.write(into, copy);
+}
 
 void Stash::wait(SpillFile::Job job, int64_t bytes) {
   const auto start = std::chrono::steady_clock::now();

@@ -36,7 +36,7 @@ class Stashed {
 class Stash : public std::enable_shared_from_this<Stash> {
  public:
   // SystemError as from SpillFile.
-  explicit Stash(const std::string& folder) : file_(folder) {}
+  Stash(const std::string& folder, device::Device& device) : file_(folder), device_(device) {}
 
   // SystemError when the disk is full.
   std::shared_ptr<Stashed> put(const Storage& storage);
@@ -51,6 +51,7 @@ class Stash : public std::enable_shared_from_this<Stash> {
   void wait(SpillFile::Job job, int64_t bytes);
 
   SpillFile file_;
+  device::Device& device_;                // of the blocks
   std::multimap<int64_t, int64_t> free_;  // offsets of slots, by their bytes
   int64_t slots_ = 0;
   double moved_bytes_ = 5e8;  // a guess, until there are copies
