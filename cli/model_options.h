@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/kernels/device.h"
 #include "plimsoll/models/step.h"
 
@@ -24,6 +25,7 @@ struct ModelOptions {
   std::string optimizer = "adam";
   std::string precision = "f32";
   std::string mode = "train";
+  std::string device = "cpu";
   int threads = 0;
   bool json = false;
 };
@@ -42,6 +44,16 @@ inline void add_model_options(const Command& verb, ModelOptions& options) {
   verb.add_option("--seq", options.sequence, "Tokens in a sample");
   verb.add_option("--threads", options.threads, "Threads to compute with; all when not given").check(require_thread);
   verb.add_flag("--json", options.json, "Print JSON");
+}
+
+// Before a model is built, so that a missing card or library is told first.
+inline kernels::DeviceOptions device_options(const ModelOptions& options) {
+  device::find_device(options.device);
+  return {.device = options.device, .threads = options.threads};
+}
+
+inline void add_device_option(const Command& verb, ModelOptions& options) {
+  verb.add_option("--device", options.device, "cpu, cuda, cuda:N").shows_default();
 }
 
 inline void add_optimizer_option(const Command& verb, ModelOptions& options) {

@@ -267,6 +267,7 @@ void add_train(const Command& app, int& status) {
       "          plimsoll train p11 --batch 256 --budget 2GiB --steps 2");
   const auto options = std::make_shared<TrainOptions>();
   add_model_options(verb, options->step);
+  add_device_option(verb, options->step);
   add_optimizer_option(verb, options->step);
   verb.add_option("--precision", options->step.precision, "f32 bf16 f16").shows_default();
   verb.add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <thread>
 
+#include "plimsoll/device/cuda/paper.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/program/autodiff.h"
@@ -22,6 +24,11 @@ using program::Array;
 using program::Arrays;
 using program::Program;
 using program::Value;
+
+std::string& chosen_device() {
+  static std::string device = "cpu";
+  return device;
+}
 
 double rounded(DType dtype, double x) {
   const auto narrow = static_cast<float>(x);
@@ -131,10 +138,11 @@ void expect_value(run::Executor& executor, Value value, const Array<double>& exp
 
 void expect_step(const Program& program, const Arrays<double>& values, const program::Evaluation<double>& expected,
                  double tolerance, int threads) {
-  run::Session session(program, {.threads = threads}, machine_budget());
+  run::Session session(program, {.device = compared_device(), .threads = threads}, compared_budget());
   run::Executor& executor = session.executor();
   load(executor, values);
   executor.step();
+  if (cuda::CompileOnly::architecture() != nullptr) return;  // nothing was computed
   for (const Value value : program.outputs) {
     expect_value(executor, value, expected.outputs.at(program[value].name), tolerance);
   }
@@ -187,9 +195,16 @@ std::vector<std::vector<float>> outputs_of(const Program& program, const Arrays<
   return outputs;
 }
 
+void compare_on(std::string device) { chosen_device() = std::move(device); }
+const std::string& compared_device() { return chosen_device(); }
+Budget compared_budget() { return device::find_device(compared_device()).budget(); }
+
 void expect_agreement(const Program& program, const Arrays<double>& values, double tolerance) {
-  const auto expected = program::evaluate<double>(program, values);
+  if (compared_device().empty()) GTEST_SKIP() << "there is no such device here";
+  const bool computes = cuda::CompileOnly::architecture() == nullptr;
+  const auto expected = computes ? program::evaluate<double>(program, values) : program::Evaluation<double>{};
   for (const int threads : {1, 2}) {
+    if (threads > 1 && compared_device() != "cpu") continue;
     if (threads > static_cast<int>(std::thread::hardware_concurrency())) continue;
     SCOPED_TRACE(fmt::format("{} threads\n{}", threads, program::write_program(program)));
     expect_step(program, values, expected, tolerance, threads);

@@ -29,6 +29,10 @@ inline constexpr int kCaptureThreadLocal = 1;
   X(memcpy_htod_async, "cuMemcpyHtoDAsync_v2",                                                                      \
     (DevicePointer to, const void* from, size_t bytes, StreamHandle stream))                                        \
   X(memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2", (void* to, DevicePointer from, size_t bytes, StreamHandle stream))   \
+  X(memcpy_async, "cuMemcpyAsync", (DevicePointer to, DevicePointer from, size_t bytes, StreamHandle stream))       \
+  X(memcpy_htod, "cuMemcpyHtoD_v2", (DevicePointer to, const void* from, size_t bytes))                             \
+  X(mem_alloc, "cuMemAlloc_v2", (DevicePointer * at, size_t bytes))                                                 \
+  X(mem_free, "cuMemFree_v2", (DevicePointer at))                                                                   \
   X(memcpy_dtod_async, "cuMemcpyDtoDAsync_v2",                                                                      \
     (DevicePointer to, DevicePointer from, size_t bytes, StreamHandle stream))                                      \
   X(memset_d8_async, "cuMemsetD8Async", (DevicePointer at, unsigned char value, size_t count, StreamHandle stream)) \

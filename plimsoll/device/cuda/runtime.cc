@@ -65,6 +65,16 @@ void Runtime::use() {
   check(driver_.ctx_set_current(context_), "cuCtxSetCurrent");
 }
 
+std::byte* Runtime::host_room(int64_t bytes) {
+  std::byte*& room = rooms_[bytes];
+  if (room == nullptr) {
+    void* at = nullptr;
+    check(compute_.mem_host_alloc(&at, static_cast<size_t>(bytes), 0), "cuMemHostAlloc");
+    room = static_cast<std::byte*>(at);
+  }
+  return room;
+}
+
 const CublasLt* Runtime::blas() {
   if (!asked_blas_) {
     asked_blas_ = true;

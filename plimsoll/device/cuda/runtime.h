@@ -2,8 +2,8 @@
 // card, stays until the process ends. Used by one host thread at a time.
 #pragma once
 
+#include <map>
 #include <string>
-#include <vector>
 
 #include "plimsoll/device/cuda/compute_api.h"
 #include "plimsoll/device/cuda/cublas_lt.h"
@@ -39,6 +39,9 @@ class Runtime {
   }
   [[noreturn]] void fail(Result result, const std::string& doing) const { driver_.fail(result, doing); }
 
+  // Pinned memory of the host for what waits outside the card within a step, the same for the same size. SystemError.
+  std::byte* host_room(int64_t bytes);
+
   // Null where the library is not installed.
   const CublasLt* blas();
   LtHandle blas_handle() const { return blas_handle_; }
@@ -54,6 +57,7 @@ class Runtime {
   int multiprocessors_ = 0;
   int64_t overhead_bytes_ = 0;
   Modules modules_;
+  std::map<int64_t, std::byte*> rooms_;
   const CublasLt* blas_ = nullptr;
   LtHandle blas_handle_ = nullptr;
   bool asked_blas_ = false;

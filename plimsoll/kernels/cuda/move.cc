@@ -7,8 +7,8 @@ namespace {
 using namespace cuda;  // NOLINT: the whole file is of it
 
 Kernel copied(const Tensor& from, DType dtype, int64_t offset = 0) {
-  return kernel_of({step(copy_launch(dtype, in(0) + offset * element_bytes(dtype), walk_of(from), out(),
-                                     straight(from.elements())))});
+  return kernel_of({copy_step(dtype, in(0) + offset * element_bytes(dtype), walk_of(from), out(),
+                                     straight(from.elements()))});
 }
 
 Kernel identity(const Use& use) { return copied(use.in(0), use.in(0).dtype); }
@@ -25,8 +25,8 @@ Kernel transpose(const Use& use) {
 }
 
 Kernel expand(const Use& use) {
-  return kernel_of({step(copy_launch(use.in(0).dtype, in(0), walk_of(use.in(0), use.out().shape), out(),
-                                     straight(use.out().elements())))});
+  return kernel_of({copy_step(use.in(0).dtype, in(0), walk_of(use.in(0), use.out().shape), out(),
+                                     straight(use.out().elements()))});
 }
 
 // Element i of the slice is element start + i * step of the whole.
@@ -56,7 +56,7 @@ Kernel slice_backward(const Use& use) {
   Steps steps(use);
   steps.add(fill_bytes(out(), 0, use.out().bytes()));
   if (use.in(0).elements() > 0) {
-    steps.launch(copy_launch(dtype, in(0), walk_of(use.in(0)), out() + part.offset * element_bytes(dtype),
+    steps.add(copy_step(dtype, in(0), walk_of(use.in(0)), out() + part.offset * element_bytes(dtype),
                              walk_of(part.tensor)));
   }
   return steps.kernel();
@@ -71,7 +71,7 @@ Kernel split(const Use& use) {
     piece.shape = use.outputs[k].shape;
     if (use.made[k]) {
       const int64_t offset = before * use.in(0).stride(axis) * element_bytes(piece.dtype);
-      steps.launch(copy_launch(piece.dtype, in(0) + offset, walk_of(piece), out(static_cast<int>(k)),
+      steps.add(copy_step(piece.dtype, in(0) + offset, walk_of(piece), out(static_cast<int>(k)),
                                straight(piece.elements())));
     }
     before += use.outputs[k].shape[axis];
@@ -88,28 +88,26 @@ Kernel concat(const Use& use) {
     piece.shape = use.in(i).shape;
     if (piece.elements() > 0) {
       const int64_t offset = before * use.out().stride(axis) * element_bytes(piece.dtype);
-      steps.launch(copy_launch(piece.dtype, in(i), walk_of(use.in(i)), out() + offset, walk_of(piece)));
+      steps.add(copy_step(piece.dtype, in(i), walk_of(use.in(i)), out() + offset, walk_of(piece)));
     }
     before += use.in(i).shape[axis];
   }
   return steps.kernel();
 }
 
-// As channels last, where they are blocked so, a tensor is [batch, plane, channels] in memory.
-Walk walk_of_layout(const Tensor& tensor) {
-  if (!tensor.blocked) return walk_of(tensor);
-  Walk walk;
-  const int64_t channels = tensor.shape[1];
-  const int64_t plane = tensor.elements() / (tensor.shape[0] * channels);
-  walk.add(tensor.shape[0], plane * channels);
-  walk.add(channels, 1);
-  walk.add(plane, channels);
-  return walk;
-}
-
+// Between row-major order and channels last.
 Kernel reorder(const Use& use) {
-  return kernel_of({step(
-      copy_launch(use.in(0).dtype, in(0), walk_of_layout(use.in(0)), out(), walk_of_layout(use.out())))});
+  const Tensor& x = use.in(0);
+  Steps steps(use);
+  if (x.blocked == use.out().blocked) {
+    steps.add(copy_bytes(out(), steps.contiguous(0), x.bytes()));
+    return steps.kernel();
+  }
+  const int64_t channels = x.shape[1];
+  const int64_t plane = x.elements() / (x.shape[0] * channels);
+  steps.launch(transpose_launch(x.dtype, steps.contiguous(0), out(), x.shape[0], x.blocked ? plane : channels,
+                                x.blocked ? channels : plane));
+  return steps.kernel();
 }
 
 Kernel fill(const Use& use) {

@@ -16,11 +16,6 @@ namespace {
 using plimsoll::cuda::Runtime;
 using plimsoll::cuda::StreamHandle;
 
-const std::string*& compile_only() {
-  static const std::string* architecture = nullptr;
-  return architecture;
-}
-
 StreamHandle handle_of(device::Stream& stream) { return static_cast<StreamHandle>(stream.native()); }
 
 plimsoll::cuda::DevicePointer pointer(const std::byte* at) {
@@ -41,13 +36,6 @@ struct DeviceFault {
   int32_t operand;
 };
 
-template <class T>
-std::vector<std::byte> bytes_of(const T& value) {
-  std::vector<std::byte> bytes(sizeof(T));
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  return bytes;
-}
-
 Task bind_launch(const Launch& launch, const Memory& memory) {
   if (CompileOnly::architecture() != nullptr) {
     plimsoll::cuda::machine_code(text_of(launch), launch.source, *CompileOnly::architecture());
@@ -67,8 +55,8 @@ Task bind_launch(const Launch& launch, const Memory& memory) {
   return [&runtime, bound, grid = launch.grid, block = launch.block, shared = launch.shared_bytes](
              device::Stream& stream) {
     const auto result = runtime.compute().launch_kernel(
-        bound->function, static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]),
-        static_cast<unsigned>(grid[2]), block[0], block[1], 1, shared, handle_of(stream), bound->places.data(), nullptr);
+        bound->function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
+        static_cast<unsigned>(grid.z), block.x, block.y, 1, shared, handle_of(stream), bound->places.data(), nullptr);
     if (result != plimsoll::cuda::kSuccess) runtime.fail(result, "launching kernel " + bound->name);
   };
 }
@@ -91,9 +79,12 @@ std::vector<std::vector<std::byte>> Arguments::bound(const Memory& memory) const
   std::vector<std::vector<std::byte>> values;
   for (const auto& part : parts_) {
     if (const At* at = std::get_if<At>(&part)) {
-      values.push_back(bytes_of(address(*at, memory)));
+      values.push_back(bytes_of_struct(address(*at, memory)));
     } else if (const FaultOf* fault = std::get_if<FaultOf>(&part)) {
-      values.push_back(bytes_of(DeviceFault{memory.fault, memory.op, fault->operand}));
+      values.push_back(bytes_of_struct(DeviceFault{memory.fault, memory.op, fault->operand}));
+    } else if (const WithAddress* both = std::get_if<WithAddress>(&part)) {
+      values.push_back(bytes_of_struct(address(both->at, memory)));
+      values.back().insert(values.back().end(), both->rest.begin(), both->rest.end());
     } else {
       values.push_back(std::get<std::vector<std::byte>>(part));
     }
@@ -153,15 +144,6 @@ Kernel kernel_of(std::vector<Step> steps, int64_t scratch_bytes) {
             };
           }};
 }
-
-CompileOnly::CompileOnly(std::string architecture) { compile_only() = new std::string(std::move(architecture)); }
-
-CompileOnly::~CompileOnly() {
-  delete compile_only();
-  compile_only() = nullptr;
-}
-
-const std::string* CompileOnly::architecture() { return compile_only(); }
 
 int64_t blocks_for(int64_t n, int64_t threads, int64_t each) { return ceil_div(n, threads * each); }
 

@@ -7,9 +7,12 @@
 #include <variant>
 #include <vector>
 
+#include "plimsoll/device/cuda/paper.h"
 #include "plimsoll/kernels/kernel.h"
 
 namespace plimsoll::kernels::cuda {
+
+using plimsoll::cuda::CompileOnly;
 
 // An address that is known when the op is bound. Where the operand is left out, or the result not wanted, it is null.
 struct At {
@@ -31,6 +34,19 @@ struct FaultOf {
   int operand = 0;
 };
 
+// A struct of device code that begins with an address, and its other bytes.
+struct WithAddress {
+  At at;
+  std::vector<std::byte> rest;
+};
+
+template <class T>
+std::vector<std::byte> bytes_of_struct(const T& value) {
+  std::vector<std::byte> bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
 // Arguments of a kernel, in order: addresses, numbers, plain structs as the device code declares them.
 class Arguments {
  public:
@@ -40,19 +56,18 @@ class Arguments {
   }
   void add(const At& at) { parts_.emplace_back(at); }
   void add(const FaultOf& fault) { parts_.emplace_back(fault); }
+  void add(const WithAddress& both) { parts_.emplace_back(both); }
   template <class T>
   void add(const T& value) {
     static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
-    std::vector<std::byte> bytes(sizeof(T));
-    std::memcpy(bytes.data(), &value, sizeof(T));
-    parts_.emplace_back(std::move(bytes));
+    parts_.emplace_back(bytes_of_struct(value));
   }
 
   // The bytes of each argument with the addresses of `memory`.
   std::vector<std::vector<std::byte>> bound(const Memory& memory) const;
 
  private:
-  std::vector<std::variant<At, FaultOf, std::vector<std::byte>>> parts_;
+  std::vector<std::variant<At, FaultOf, WithAddress, std::vector<std::byte>>> parts_;
 };
 
 // "#define name value" lines.
@@ -68,12 +83,24 @@ class Defines {
 
 std::string_view type_name(DType dtype);
 
+struct Grid {
+  int64_t x = 1;
+  int64_t y = 1;
+  int64_t z = 1;
+};
+struct Block {
+  unsigned x = 256;
+  unsigned y = 1;
+};
+
 struct Launch {
-  std::string source;             // kernels/cuda/source/<source>.cuh
+  explicit Launch(std::string text) : source(std::move(text)) {}
+
+  std::string source;  // kernels/cuda/source/<source>.cuh
   Defines defines;
   std::string function = "run";
-  std::array<int64_t, 3> grid = {1, 1, 1};
-  std::array<unsigned, 2> block = {256, 1};
+  Grid grid;
+  Block block;
   unsigned shared_bytes = 0;
   Arguments arguments;
 };
@@ -91,16 +118,7 @@ Kernel kernel_of(std::vector<Step> steps, int64_t scratch_bytes = 0);
 // The whole text of a launch, as it is compiled.
 std::string text_of(const Launch& launch);
 
-// Compiles what is launched as kernels are bound, without loading or running it: for machines without a GPU. Returns how
-// many texts were seen.
-class CompileOnly {
- public:
-  explicit CompileOnly(std::string architecture);
-  ~CompileOnly();
-  CompileOnly(const CompileOnly&) = delete;
-  CompileOnly& operator=(const CompileOnly&) = delete;
-  static const std::string* architecture();  // null: kernels are loaded
-};
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // So many blocks of `threads` for n elements of work, `each` for a thread.
 int64_t blocks_for(int64_t n, int64_t threads = 256, int64_t each = 1);

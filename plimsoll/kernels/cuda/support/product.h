@@ -19,9 +19,9 @@ struct Product {
   int64_t n = 0;
   int64_t k = 0;
   int64_t batches = 1;
-  Matrix a;           // [m, k]
-  Matrix b;           // [k, n]
-  Matrix c;           // [m, n], its columns without gaps
+  Matrix a = {};      // [m, k]
+  Matrix b = {};      // [k, n]
+  Matrix c = {};      // [m, n], its columns without gaps
   At bias = {};       // of n elements, added to each row
   bool adds = false;  // to what is in c
 };
@@ -32,8 +32,8 @@ void multiply(Steps& steps, const Product& product);
 // What is summed over several batches into one: by tiles of our own.
 struct SummedProduct {
   Product product;                       // of one batch, its batches left out
-  Walk batch_a, batch_b, batch_c;        // over the batches of c
-  Walk summed_a, summed_b;               // over what is summed
+  Walk batch_a = {}, batch_b = {}, batch_c = {};        // over the batches of c
+  Walk summed_a = {}, summed_b = {};               // over what is summed
 };
 void multiply_summed(Steps& steps, const SummedProduct& product);
 

@@ -65,12 +65,52 @@ std::string_view unit_of(DType dtype) {
   }
 }
 
-Launch copy_launch(DType dtype, At from, const Walk& source, At to, const Walk& target) {
+namespace {
+
+Launch copy_launch(std::string_view unit, At from, const Walk& source, At to, const Walk& target) {
   const int64_t n = source.elements();
   Launch launch{"copy"};
-  launch.defines.set("UNIT", unit_of(dtype));
+  launch.defines.set("UNIT", unit);
   launch.grid = {std::min<int64_t>(blocks_for(n), 1 << 16)};
   launch.arguments = Arguments(n, from, to, source, target);
+  return launch;
+}
+
+// The same walk in units of `count` elements; nothing where its lines are not made of whole ones.
+std::optional<Walk> in_units(const Walk& walk, int64_t count) {
+  if (walk.rank == 0 || walk.stride[walk.rank - 1] != 1 || walk.size[walk.rank - 1] % count != 0) return std::nullopt;
+  Walk units = walk;
+  for (int d = 0; d + 1 < walk.rank; ++d) {
+    if (walk.stride[d] % count != 0) return std::nullopt;
+    units.stride[d] /= count;
+  }
+  units.size[walk.rank - 1] /= count;
+  return units;
+}
+
+bool is_aligned(const std::byte* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
+
+}  // namespace
+
+Step copy_step(DType dtype, At from, const Walk& source, At to, const Walk& target) {
+  const Launch single = copy_launch(unit_of(dtype), from, source, to, target);
+  const int64_t count = 16 / element_bytes(dtype);
+  const auto wide_source = in_units(source, count);
+  const auto wide_target = in_units(target, count);
+  if (!wide_source || !wide_target) return step(single);
+  const Launch wide = copy_launch("uint4", from, *wide_source, to, *wide_target);
+  return [=](const Memory& memory) {
+    const bool fits = is_aligned(address(from, memory)) && is_aligned(address(to, memory));
+    return step(fits ? wide : single)(memory);
+  };
+}
+
+Launch transpose_launch(DType dtype, At from, At to, int64_t batch, int64_t rows, int64_t columns) {
+  Launch launch{"transpose"};
+  launch.defines.set("UNIT", unit_of(dtype));
+  launch.block = {32, 8};
+  launch.grid = {ceil_div(columns, 32), ceil_div(rows, 32), batch};
+  launch.arguments = Arguments(rows, columns, to, from);
   return launch;
 }
 
@@ -81,7 +121,7 @@ At Steps::contiguous(int i) {
   std::optional<At>& copy = copied_[static_cast<size_t>(i)];
   if (!copy) {
     copy = scratch(tensor.bytes());
-    launch(copy_launch(tensor.dtype, in(i), walk_of(tensor), *copy, straight(tensor.elements())));
+    add(copy_step(tensor.dtype, in(i), walk_of(tensor), *copy, straight(tensor.elements())));
   }
   return *copy;
 }

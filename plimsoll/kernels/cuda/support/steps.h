@@ -61,8 +61,11 @@ class Steps {
   std::vector<std::optional<At>> copied_;
 };
 
-// From one layout to another of the same shape.
-Launch copy_launch(DType dtype, At from, const Walk& source, At to, const Walk& target);
+// From one layout to another of the same shape; sixteen bytes at a time where both lie so.
+Step copy_step(DType dtype, At from, const Walk& source, At to, const Walk& target);
+
+// Between row-major order and channels last: [batch, rows, columns] to [batch, columns, rows].
+Launch transpose_launch(DType dtype, At from, At to, int64_t batch, int64_t rows, int64_t columns);
 
 // The unsigned type of a dtype's size, for what only moves elements.
 std::string_view unit_of(DType dtype);
