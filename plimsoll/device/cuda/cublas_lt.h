@@ -30,6 +30,7 @@ inline constexpr int kLtLayoutBatchCount = 5;
 inline constexpr int kLtLayoutBatchStride = 6;
 inline constexpr int kLtPreferenceWorkspace = 1;
 inline constexpr int kLtPreferenceReduction = 3;
+inline constexpr int kLtPreferenceAlignment[4] = {5, 6, 7, 8};  // of a, b, c, d
 inline constexpr int kLtEpilogueBias = 4;
 inline constexpr uint32_t kLtReductionComputeType = 2;
 

@@ -55,3 +55,25 @@ KERNEL by_columns(i64 outputs, i64 gone_count, i64 total, OUT* y, ACC* partial, 
   }
   put(y, partial, o, outputs, total, sum);
 }
+
+// by_columns for rows without gaps: x is [gone_count, outputs], eight columns for a thread.
+KERNEL by_columns8(i64 outputs, i64 gone_count, i64 total, OUT* y, ACC* partial, const T* x, Walk kept, Walk gone) {
+  const i64 o = 8 * ((i64)blockIdx.x * blockDim.x + threadIdx.x);
+  if (o >= outputs) return;
+  const i64 first = begin_of(gone_count, blockIdx.y, gridDim.y), last = begin_of(gone_count, blockIdx.y + 1, gridDim.y);
+  ACC sums[8];
+#pragma unroll
+  for (int k = 0; k < 8; ++k) sums[k] = NONE;
+#pragma unroll 4
+  for (i64 r = first; r < last; ++r) {
+    Wide<T>::type row[8];
+    load8(x + r * outputs + o, row);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      const Wide<T>::type v = row[k];
+      sums[k] = OP::of(sums[k], (ACC)(MAP));
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < 8; ++k) put(y, partial, o + k, outputs, total, sums[k]);
+}

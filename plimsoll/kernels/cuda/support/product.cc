@@ -39,6 +39,12 @@ int type_of(DType dtype) {
                                : plimsoll::cuda::kLtBf16;
 }
 
+// The largest power of two, up to 256, that an address is a multiple of.
+uint32_t alignment_of(const std::byte* at) {
+  const auto bits = reinterpret_cast<uintptr_t>(at) | 256;
+  return static_cast<uint32_t>(bits & (~bits + 1));
+}
+
 // The descriptions of one product and the way to compute it. The library is column-major: it is given b' a' = c'.
 class Bound {
  public:
@@ -113,6 +119,11 @@ class Bound {
     lt_.preference_set(preference, plimsoll::cuda::kLtPreferenceWorkspace, &bytes, sizeof bytes);
     const uint32_t reductions = plimsoll::cuda::kLtReductionComputeType;
     lt_.preference_set(preference, plimsoll::cuda::kLtPreferenceReduction, &reductions, sizeof reductions);
+    const std::byte* const places[4] = {b_, a_, c_, c_};
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t alignment = alignment_of(places[i]);
+      lt_.preference_set(preference, plimsoll::cuda::kLtPreferenceAlignment[i], &alignment, sizeof alignment);
+    }
     plimsoll::cuda::LtHeuristic found{};
     int count = 0;
     const int status = lt_.heuristic(Runtime::current().blas_handle(), desc_, layout_b_, layout_a_, layout_c_, layout_c_,
