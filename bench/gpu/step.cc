@@ -2,6 +2,8 @@
 // runs them, the arena, and what each kind of op takes.
 //
 //   bench_gpu_step MODEL.. [--batch N] [--seq N] [--precision bf16] [--optimizer adamw] [--rounds N] [--profile]
+#include "plimsoll/models/step.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/device/device.h"
-#include "plimsoll/models/step.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/initialize.h"
 #include "plimsoll/train/trainer.h"
@@ -144,11 +145,12 @@ void run_model(const std::string& name, const Options& options) {
     executor.step();
     times.push_back(seconds_since(start));
   }
-  fmt::print("{} {} batch {}: {:.2f} ms a step (median of {}, least {:.2f}), arena {}, {} ops, bound in {:.1f} s, "
-             "losses {:.5f} {:.5f} {:.5f}\n",
-             name, options.precision, options.batch, median(times) * 1e3, options.rounds,
-             *std::min_element(times.begin(), times.end()) * 1e3, format_bytes(session.arena_bytes()),
-             executor.tasks(), bound_s, losses[0], losses[1], losses[2]);
+  fmt::print(
+      "{} {} batch {}: {:.2f} ms a step (median of {}, least {:.2f}), arena {}, {} ops, bound in {:.1f} s, "
+      "losses {:.5f} {:.5f} {:.5f}\n",
+      name, options.precision, options.batch, median(times) * 1e3, options.rounds,
+      *std::min_element(times.begin(), times.end()) * 1e3, format_bytes(session.arena_bytes()), executor.tasks(),
+      bound_s, losses[0], losses[1], losses[2]);
   std::fflush(stdout);
   if (options.profile) {
     const kernels::Lowered lowered = kernels::prepare(step.program, {.device = "cuda"});

@@ -12,8 +12,8 @@ Compute Compute::load(const char* library) {
   const auto find = [&](const char* name) {
     void* const symbol = dlsym(handle, name);
     if (symbol != nullptr) return symbol;
-    throw DriverMissing(
-        fmt::format("the NVIDIA driver in {} has no {}: it is too old, version 11.4 or later is needed", library, name));
+    throw DriverMissing(fmt::format("the NVIDIA driver in {} has no {}: it is too old, version 11.4 or later is needed",
+                                    library, name));
   };
   Compute compute;
 #define PLIMSOLL_CUDA_FIND(member, name, parameters) \

@@ -16,7 +16,7 @@ std::optional<CublasLt> load() {
   if (library.handle == nullptr) return std::nullopt;
   CublasLt lt;
   lt.path = library.path;
-#define PLIMSOLL_CUDA_FIND(member, name, parameters)                                    \
+#define PLIMSOLL_CUDA_FIND(member, name, parameters)                              \
   lt.member = reinterpret_cast<decltype(lt.member)>(dlsym(library.handle, name)); \
   if (lt.member == nullptr) return std::nullopt;
   PLIMSOLL_CUBLAS_LT_CALLS(PLIMSOLL_CUDA_FIND)

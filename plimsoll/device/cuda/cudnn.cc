@@ -16,7 +16,7 @@ std::optional<Cudnn> load() {
   if (library.handle == nullptr) return std::nullopt;
   Cudnn dnn;
   dnn.path = library.path;
-#define PLIMSOLL_CUDA_FIND(member, name, parameters)                                      \
+#define PLIMSOLL_CUDA_FIND(member, name, parameters)                                \
   dnn.member = reinterpret_cast<decltype(dnn.member)>(dlsym(library.handle, name)); \
   if (dnn.member == nullptr) return std::nullopt;
   PLIMSOLL_CUDNN_CALLS(PLIMSOLL_CUDA_FIND)

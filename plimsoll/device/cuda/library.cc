@@ -86,8 +86,9 @@ Library find_library(const std::vector<std::string>& names) {
       if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, path};
     }
   }
-  return {nullptr, fmt::format("{} not found: install CUDA's libraries, or name their folder in PLIMSOLL_CUDA_LIBRARIES",
-                               fmt::join(names, " or "))};
+  return {nullptr,
+          fmt::format("{} not found: install CUDA's libraries, or name their folder in PLIMSOLL_CUDA_LIBRARIES",
+                      fmt::join(names, " or "))};
 }
 
 }  // namespace plimsoll::cuda

@@ -1,5 +1,5 @@
-// NVIDIA's libraries by dlopen, wherever they are installed: the system's paths, a CUDA toolkit, the wheels that pip puts
-// beside PyTorch.
+// NVIDIA's libraries by dlopen, wherever they are installed: the system's paths, a CUDA toolkit, the wheels that pip
+// puts beside PyTorch.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ struct Library {
   std::string path;        // as found, or why not
 };
 
-// The first of `names` ("libnvrtc.so.13") that loads, each sought in turn under PLIMSOLL_CUDA_LIBRARIES (folders with ':'
-// between them), in the system's paths, in CUDA's folders and in the packages of this machine's Python.
+// The first of `names` ("libnvrtc.so.13") that loads, each sought in turn under PLIMSOLL_CUDA_LIBRARIES (folders with
+// ':' between them), in the system's paths, in CUDA's folders and in the packages of this machine's Python.
 Library find_library(const std::vector<std::string>& names);
 
 // The folders that find_library looks into, in order, beside the system's.

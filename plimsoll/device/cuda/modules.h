@@ -1,5 +1,5 @@
-// Compiled kernels: machine code by the text it was made of, kept on disk between runs, and the functions in it, loaded once
-// for a device. Thread-safe.
+// Compiled kernels: machine code by the text it was made of, kept on disk between runs, and the functions in it, loaded
+// once for a device. Thread-safe.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 namespace plimsoll::cuda {
 
 // The machine code of `text`, out of the cache or compiled now. Files are named by a hash of the text, the architecture
-// and the compiler's version, and lie in PLIMSOLL_CUDA_CACHE, or in plimsoll/cuda under the user's cache folder; a folder
-// that cannot be written is no error.
+// and the compiler's version, and lie in PLIMSOLL_CUDA_CACHE, or in plimsoll/cuda under the user's cache folder; a
+// folder that cannot be written is no error.
 std::string machine_code(const std::string& text, const std::string& name, const std::string& architecture);
 
 class Modules {

@@ -1,5 +1,5 @@
-// A card on paper: for machines without a GPU. While one of these lives, devices named cuda are made of host memory, kernels
-// are compiled for the given architecture as they are bound, and running them does nothing. One at a time.
+// A card on paper: for machines without a GPU. While one of these lives, devices named cuda are made of host memory,
+// kernels are compiled for the given architecture as they are bound, and running them does nothing. One at a time.
 #pragma once
 
 #include <string>

@@ -34,8 +34,8 @@ std::string architecture_of(const Driver& driver, const Compute& compute, Device
   driver.check(compute.device_get_attribute(&major, kAttributeMajor, ordinal), "cuDeviceGetAttribute");
   driver.check(compute.device_get_attribute(&minor, kAttributeMinor, ordinal), "cuDeviceGetAttribute");
   if (major < 8) {
-    throw UnsupportedError(fmt::format("card cuda:{} ({}) has compute capability {}.{}, 8.0 or later is needed", ordinal,
-                                       driver.device_name(ordinal), major, minor));
+    throw UnsupportedError(fmt::format("card cuda:{} ({}) has compute capability {}.{}, 8.0 or later is needed",
+                                       ordinal, driver.device_name(ordinal), major, minor));
   }
   return fmt::format("sm_{}{}", major, minor);
 }

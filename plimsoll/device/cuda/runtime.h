@@ -1,5 +1,5 @@
-// What kernels need of one card: its driver and context, compiled code, the libraries' handles. Made by the device of that
-// card, stays until the process ends. Used by one host thread at a time.
+// What kernels need of one card: its driver and context, compiled code, the libraries' handles. Made by the device of
+// that card, stays until the process ends. Used by one host thread at a time.
 #pragma once
 
 #include <map>

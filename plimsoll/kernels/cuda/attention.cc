@@ -30,7 +30,17 @@ Heads heads_of(const Use& use, const Places& places) {
   const Tensor& k = use.in(places.first + 1);
   const Tensor& v = use.in(places.first + 2);
   const double given = use.call.real("scale");
-  Heads h{q.shape[0], q.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3], {}, {}, {}, {}, use.call.flag("causal"),
+  Heads h{q.shape[0],
+          q.shape[1],
+          q.shape[2],
+          k.shape[2],
+          q.shape[3],
+          v.shape[3],
+          {},
+          {},
+          {},
+          {},
+          use.call.flag("causal"),
           static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(q.shape[3])))};
   for (int axis = 0; axis < 4; ++axis) {
     h.q[axis] = q.stride(axis);
@@ -59,8 +69,8 @@ struct DropNumbers {
 DropNumbers drop_of(const Use& use, const Places& places) {
   if (!places.drops) return {0, 0, 0, 1, 0};
   const double rate = use.call.real("rate");
-  return {static_cast<uint64_t>(use.call.integer("stream")), use.call.integer("offset"),
-          program::drop_threshold(rate), static_cast<float>(1 / (1 - rate)), 0};
+  return {static_cast<uint64_t>(use.call.integer("stream")), use.call.integer("offset"), program::drop_threshold(rate),
+          static_cast<float>(1 / (1 - rate)), 0};
 }
 
 Launch attention_launch(const Use& use, const Places& places, const char* function, int64_t lines) {
@@ -150,9 +160,8 @@ Kernel forward(const Use& use, bool drops) {
   const Heads h = heads_of(use, places);
   if (fits_units(use, places, h)) return forward_by_units(use, places, h);
   Launch launch = attention_launch(use, places, "forward", h.batch * h.heads * h.queries);
-  launch.arguments =
-      Arguments(h, steps.wanted(0), steps.wanted(1), in(0), in(1), in(2), mask_of(use, places),
-                WithAddress{drops ? in(3) : none(), bytes_of_struct(drop_of(use, places))});
+  launch.arguments = Arguments(h, steps.wanted(0), steps.wanted(1), in(0), in(1), in(2), mask_of(use, places),
+                               WithAddress{drops ? in(3) : none(), bytes_of_struct(drop_of(use, places))});
   steps.launch(launch);
   return steps.kernel();
 }
@@ -196,16 +205,15 @@ Kernel backward(const Use& use, bool drops) {
   }
   if (use.wants(1) || use.wants(2)) {
     Launch keys = attention_launch(use, places, "backward_keys", h.batch * h.heads * h.keys);
-    keys.arguments =
-        Arguments(h, steps.wanted(1), steps.wanted(2), dy, in(1), in(2), in(3), lse, delta, mask, drop);
+    keys.arguments = Arguments(h, steps.wanted(1), steps.wanted(2), dy, in(1), in(2), in(3), lse, delta, mask, drop);
     steps.launch(keys);
   }
   if (use.wants(3)) {
     const MaskWalks walks(use.in(places.mask()), h);
     const int64_t elements = use.out(3).elements();
     Launch of_mask = attention_launch(use, places, "backward_mask", elements);
-    of_mask.arguments = Arguments(h, elements, walks.shown.elements(), out(3), dy, in(1), in(2), in(3), lse, delta, mask,
-                                  drop, walks.kept, walks.shown);
+    of_mask.arguments = Arguments(h, elements, walks.shown.elements(), out(3), dy, in(1), in(2), in(3), lse, delta,
+                                  mask, drop, walks.kept, walks.shown);
     steps.launch(of_mask);
   }
   return steps.kernel();

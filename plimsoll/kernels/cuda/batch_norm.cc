@@ -7,6 +7,8 @@ namespace {
 
 using namespace cuda;  // NOLINT: the whole file is of it
 
+constexpr int64_t kBlocks = 132 * 8;
+
 // How x lies, and how its sums are cut.
 struct Channels {
   int64_t samples;
@@ -22,26 +24,32 @@ struct Channels {
       last = true;
     }
     vectors = (last ? channels : plane) % 8 == 0;
-    const int64_t wanted = last ? 132 * 4 / std::max<int64_t>(1, ceil_div(channels, lanes())) : ceil_div(int64_t{132 * 4}, channels);
-    parts = parts_of(rows(), std::max<int64_t>(wanted, 1), last ? 64 : 2048);
+    const int64_t columns = last ? ceil_div(channels, channels_of_block()) : channels;
+    parts = parts_of(rows(), ceil_div(kBlocks, columns), last ? 64 : 2048);
   }
   int64_t rows() const { return samples * plane; }
   int64_t elements() const { return rows() * channels; }
-  int64_t lanes() const { return vectors ? 256 : 32; }  // channels of a block, where they are last
+  // Threads of a block side by side, where channels are last: as many as they fill.
+  int64_t lanes() const {
+    int64_t count = 32;
+    while (count > 4 && count * vec() / 2 >= channels) count /= 2;
+    return count;
+  }
+  int64_t channels_of_block() const { return lanes() * vec(); }
   int64_t vec() const { return vectors ? 8 : 1; }
 };
 
 Launch norm_launch(const Channels& c, DType dtype, DType parameter, const char* function) {
   Launch launch{"batch_norm"};
   launch.defines.set("T", dtype).set("P", parameter).set("VEC", c.vectors ? "8" : "1");
-  if (c.last) launch.defines.set("LAST");
+  if (c.last) launch.defines.set("LAST").set("LANES", std::to_string(c.lanes()));
   launch.function = function;
   return launch;
 }
 
 void by_parts(const Channels& c, Launch& launch) {
-  launch.grid = {c.last ? ceil_div(c.channels, c.lanes()) : c.channels, c.parts};
-  if (c.last) launch.block = {32, 8};
+  launch.grid = {c.last ? ceil_div(c.channels, c.channels_of_block()) : c.channels, c.parts};
+  if (c.last) launch.block = {static_cast<unsigned>(c.lanes()), static_cast<unsigned>(256 / c.lanes())};
 }
 void by_channels(const Channels& c, Launch& launch) {
   launch.block = {64, 1};
@@ -184,7 +192,8 @@ void register_batch_norm_cuda(KernelTable& table) {
   table.add("batch_norm", {forward, any_layout, together({0})});
   table.add("batch_norm_backward", {backward, any_layout, together({0, 1})});
   table.add("batch_norm_update", {update, any_layout});
-  table.add("batch_norm_inference", {[](const Use& use) { return inference(use, 1, 2, 3); }, any_layout, together({0})});
+  table.add("batch_norm_inference",
+            {[](const Use& use) { return inference(use, 1, 2, 3); }, any_layout, together({0})});
   table.add("batch_norm_inference_backward",
             {[](const Use& use) { return inference(use, -1, 1, 2); }, any_layout, together({0})});
   table.add("batch_norm_inference_backward_affine", {inference_backward_affine, any_layout});

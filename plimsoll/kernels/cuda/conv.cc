@@ -86,7 +86,8 @@ int dnn_type(DType dtype) {
 // Descriptions for the library, and the way that it was told to take.
 class Described {
  public:
-  Described(const Sides& s, Direction direction, size_t most_workspace) : dnn_(*Runtime::current().dnn()), direction_(direction) {
+  Described(const Sides& s, Direction direction, size_t most_workspace)
+      : dnn_(*Runtime::current().dnn()), direction_(direction) {
     const bool last = s.x.blocked;
     const int rank = s.x.shape.rank() == 5 ? 3 : 2;
     dnn_.check(dnn_.tensor_create(&x_), "cudnnCreateTensorDescriptor");
@@ -120,8 +121,9 @@ class Described {
       dnn_.check(dnn_.forward(handle, &one, x_, x, w_, w, conv_, algo_, workspace, workspace_bytes_, &zero, y_, y),
                  "cudnnConvolutionForward");
     } else if (direction_ == Direction::data) {
-      dnn_.check(dnn_.backward_data(handle, &one, w_, w, y_, y, conv_, algo_, workspace, workspace_bytes_, &zero, x_, x),
-                 "cudnnConvolutionBackwardData");
+      dnn_.check(
+          dnn_.backward_data(handle, &one, w_, w, y_, y, conv_, algo_, workspace, workspace_bytes_, &zero, x_, x),
+          "cudnnConvolutionBackwardData");
     } else {
       dnn_.check(
           dnn_.backward_filter(handle, &one, x_, x, y_, y, conv_, algo_, workspace, workspace_bytes_, &zero, w_, w),
@@ -243,8 +245,8 @@ At side_with_channels_last(Steps& steps, const Tensor& side, At at, bool is_read
   const At copy = steps.scratch(side.bytes());
   const int64_t channels = side.shape[1];
   if (is_read) {
-    steps.launch(transpose_launch(side.dtype, at, copy, side.shape[0], channels,
-                                  side.elements() / (side.shape[0] * channels)));
+    steps.launch(
+        transpose_launch(side.dtype, at, copy, side.shape[0], channels, side.elements() / (side.shape[0] * channels)));
   }
   return copy;
 }

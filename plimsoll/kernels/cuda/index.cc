@@ -1,7 +1,7 @@
 // Rows and elements by their index.
-#include "plimsoll/kernels/cuda/support/steps.h"
-
 #include <algorithm>
+
+#include "plimsoll/kernels/cuda/support/steps.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -95,11 +95,12 @@ void put_elements(Steps& steps, int updates, int axis, bool adds) {
   if (index.elements() == 0) return;
   const int64_t lines = index.elements() / index.shape[axis];
   Launch launch = elements_launch(use, adds ? type_name(y.dtype) : unit_of(y.dtype), "put");
+  if (adds) launch.defines.set("ADDS");
   launch.block = {64, 1};
   launch.grid = {blocks_for(lines, 64)};
   launch.arguments = Arguments(lines, index.shape[axis], out(), steps.contiguous(updates), steps.contiguous(1),
                                lines_in(y, index.shape, axis, false), walk_along(index, only(axis), false),
-                               y.shape[axis], y.stride(axis), index.stride(axis), int32_t{adds}, FaultOf{1});
+                               y.shape[axis], y.stride(axis), index.stride(axis), FaultOf{1});
   steps.launch(launch);
 }
 

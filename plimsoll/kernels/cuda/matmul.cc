@@ -161,7 +161,8 @@ Kernel matmul_sum(const Use& use) {
   const Batched all = batched(steps);
   const Shape kept(use.out().shape.dims().first(static_cast<size_t>(use.out().shape.rank() - 2)));
   const int rank = std::max({all.batch_a.shape.rank(), all.batch_b.shape.rank(), kept.rank()});
-  SummedProduct summed{{use.out().dtype, all.m, all.n, all.k, 1, all.a, all.b, by_rows(out(), all.n)}, {}, {}, {}, {}, {}};
+  SummedProduct summed{
+      {use.out().dtype, all.m, all.n, all.k, 1, all.a, all.b, by_rows(out(), all.n)}, {}, {}, {}, {}, {}};
   int64_t batches = 1;
   const auto size_in = [&](const Shape& shape, int axis) {
     const int own = axis - (rank - shape.rank());

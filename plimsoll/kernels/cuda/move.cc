@@ -7,8 +7,8 @@ namespace {
 using namespace cuda;  // NOLINT: the whole file is of it
 
 Kernel copied(const Tensor& from, DType dtype, int64_t offset = 0) {
-  return kernel_of({copy_step(dtype, in(0) + offset * element_bytes(dtype), walk_of(from), out(),
-                                     straight(from.elements()))});
+  return kernel_of(
+      {copy_step(dtype, in(0) + offset * element_bytes(dtype), walk_of(from), out(), straight(from.elements()))});
 }
 
 Kernel identity(const Use& use) { return copied(use.in(0), use.in(0).dtype); }
@@ -25,8 +25,8 @@ Kernel transpose(const Use& use) {
 }
 
 Kernel expand(const Use& use) {
-  return kernel_of({copy_step(use.in(0).dtype, in(0), walk_of(use.in(0), use.out().shape), out(),
-                                     straight(use.out().elements()))});
+  return kernel_of(
+      {copy_step(use.in(0).dtype, in(0), walk_of(use.in(0), use.out().shape), out(), straight(use.out().elements()))});
 }
 
 // Element i of the slice is element start + i * step of the whole.
@@ -56,8 +56,8 @@ Kernel slice_backward(const Use& use) {
   Steps steps(use);
   steps.add(fill_bytes(out(), 0, use.out().bytes()));
   if (use.in(0).elements() > 0) {
-    steps.add(copy_step(dtype, in(0), walk_of(use.in(0)), out() + part.offset * element_bytes(dtype),
-                             walk_of(part.tensor)));
+    steps.add(
+        copy_step(dtype, in(0), walk_of(use.in(0)), out() + part.offset * element_bytes(dtype), walk_of(part.tensor)));
   }
   return steps.kernel();
 }
@@ -71,8 +71,8 @@ Kernel split(const Use& use) {
     piece.shape = use.outputs[k].shape;
     if (use.made[k]) {
       const int64_t offset = before * use.in(0).stride(axis) * element_bytes(piece.dtype);
-      steps.add(copy_step(piece.dtype, in(0) + offset, walk_of(piece), out(static_cast<int>(k)),
-                               straight(piece.elements())));
+      steps.add(
+          copy_step(piece.dtype, in(0) + offset, walk_of(piece), out(static_cast<int>(k)), straight(piece.elements())));
     }
     before += use.outputs[k].shape[axis];
   }

@@ -44,7 +44,8 @@ struct Shape8 {
 };
 Shape8 shape8(int64_t n) {
   const int64_t vectors = ceil_div(n, 8);
-  if (vectors <= 32 * 4) return {static_cast<unsigned>(32), static_cast<int>(std::max<int64_t>(ceil_div(vectors, 32), 1))};
+  if (vectors <= 32 * 4)
+    return {static_cast<unsigned>(32), static_cast<int>(std::max<int64_t>(ceil_div(vectors, 32), 1))};
   const auto threads = static_cast<unsigned>(std::clamp<int64_t>(align_up(ceil_div(vectors, 4), int64_t{32}), 64, 512));
   return {threads, 4};
 }

@@ -1,8 +1,9 @@
 // Dropout, optimizer updates and the numbers around them.
+#include "plimsoll/program/ops/optimizer.h"
+
 #include <algorithm>
 
 #include "plimsoll/kernels/cuda/support/sums.h"
-#include "plimsoll/program/ops/optimizer.h"
 #include "plimsoll/program/random.h"
 
 namespace plimsoll::kernels {
@@ -19,10 +20,10 @@ Kernel dropout(const Use& use) {
   launch.grid = {blocks_for(n, 256, 8)};
   const Shape& x = use.in(0).shape;
   const int64_t of_row = x.rank() > 0 ? n / std::max<int64_t>(x[0], 1) : 0;
-  launch.arguments = Arguments(n, of_row, out(), steps.contiguous(0), steps.contiguous(1),
-                               int32_t{use.in(1).elements() > 1}, static_cast<uint64_t>(use.call.integer("stream")),
-                               use.call.integer("offset"), program::drop_threshold(rate),
-                               static_cast<float>(1 / (1 - rate)));
+  launch.arguments =
+      Arguments(n, of_row, out(), steps.contiguous(0), steps.contiguous(1), int32_t{use.in(1).elements() > 1},
+                static_cast<uint64_t>(use.call.integer("stream")), use.call.integer("offset"),
+                program::drop_threshold(rate), static_cast<float>(1 / (1 - rate)));
   steps.launch(launch);
   return steps.kernel();
 }
@@ -53,9 +54,9 @@ Kernel sgd(const Use& use) {
 Kernel momentum(const Use& use) {
   Steps steps(use);
   Launch launch = update_launch(use, "MOMENTUM", 1, 3);
-  launch.arguments = Arguments(use.in(0).elements(), out(0), steps.contiguous(1), out(1), steps.contiguous(3),
-                               scale_of(steps, 3), real(use, "momentum"), int32_t{use.call.flag("nesterov")},
-                               real(use, "weight_decay"));
+  launch.arguments =
+      Arguments(use.in(0).elements(), out(0), steps.contiguous(1), out(1), steps.contiguous(3), scale_of(steps, 3),
+                real(use, "momentum"), int32_t{use.call.flag("nesterov")}, real(use, "weight_decay"));
   steps.launch(launch);
   return steps.kernel();
 }
@@ -101,10 +102,10 @@ KernelDef adam_8bit(bool decoupled) {
     Steps steps(use);
     Launch launch = coded_launch(use, "ADAM", 6);
     launch.defines.set("DECOUPLED", decoupled ? "1" : "0");
-    launch.arguments = Arguments(use.in(0).elements(), out(0), steps.contiguous(1), out(1), out(2), out(3), out(4),
-                                 steps.contiguous(6), steps.contiguous(7), steps.contiguous_or_none(8),
-                                 use.call.real("beta1"), use.call.real("beta2"), real(use, "eps"),
-                                 real(use, "weight_decay"));
+    launch.arguments =
+        Arguments(use.in(0).elements(), out(0), steps.contiguous(1), out(1), out(2), out(3), out(4),
+                  steps.contiguous(6), steps.contiguous(7), steps.contiguous_or_none(8), use.call.real("beta1"),
+                  use.call.real("beta2"), real(use, "eps"), real(use, "weight_decay"));
     steps.launch(launch);
     return steps.kernel();
   };

@@ -83,8 +83,8 @@ Kernel var_backward(const Use& use) {
   const Walks walks(plain_x, axes);
   Launch launch = special(plain_x, axes, "VARIANCE");
   launch.defines.set("OUT", use.out().dtype);
-  launch.arguments = Arguments(walks.gone.elements(), out(), x, walks.kept, walks.gone, freedom(use, walks.gone), dy,
-                               int32_t{1});
+  launch.arguments =
+      Arguments(walks.gone.elements(), out(), x, walks.kept, walks.gone, freedom(use, walks.gone), dy, int32_t{1});
   steps.launch(launch);
   return steps.kernel();
 }
@@ -137,8 +137,7 @@ void register_reduce_cuda(KernelTable& table) {
   table.add("argmin", arg("<"));
   table.add("var", {var, any_layout});
   table.add("var_backward", {var_backward, any_layout});
-  table.add("prod_backward",
-            {[](const Use& use) { return spread_back(use, "PRODUCT_BACKWARD", false); }, any_layout});
+  table.add("prod_backward", {[](const Use& use) { return spread_back(use, "PRODUCT_BACKWARD", false); }, any_layout});
   table.add("norm2_backward", {[](const Use& use) { return spread_back(use, "NORM_BACKWARD", true); }, any_layout});
   table.add("extreme_backward",
             {[](const Use& use) { return spread_back(use, "EXTREME_BACKWARD", false); }, any_layout});

@@ -84,9 +84,8 @@ Kernel cross_entropy_backward(const Use& use) {
   Launch rows = entropy_launch(use, 1, "backward");
   rows.grid = {lines};
   rows.block = {threads_for(around.size), 1};
-  rows.arguments =
-      Arguments(around.size, around.inner, out(), dloss, int32_t{reduction == "none"}, logits, targets, lse, counted,
-                ignored, static_cast<float>(use.call.real("label_smoothing")));
+  rows.arguments = Arguments(around.size, around.inner, out(), dloss, int32_t{reduction == "none"}, logits, targets,
+                             lse, counted, ignored, static_cast<float>(use.call.real("label_smoothing")));
   steps.launch(rows);
   return steps.kernel();
 }
@@ -153,8 +152,8 @@ Kernel pointwise_backward(const Use& use, const Pointwise& kind) {
   const At target = steps.contiguous(2);
   const int64_t n = use.in(1).elements();
   const std::string& reduction = use.call.word("reduction");
-  Launch launch = loss_launch(kind, use.in(1).dtype,
-                              use.call.integer("operand") == 0 ? kind.slope : kind.target_slope, "backward");
+  Launch launch =
+      loss_launch(kind, use.in(1).dtype, use.call.integer("operand") == 0 ? kind.slope : kind.target_slope, "backward");
   launch.grid = {blocks_for(n)};
   launch.arguments = Arguments(n, out(), dloss, int32_t{reduction == "none"}, x, target,
                                reduction == "mean" ? static_cast<float>(n) : 1.0F, delta_of(use));

@@ -1,5 +1,5 @@
-// Results that wait outside the card, in pinned memory of the host: copies on the op's own stream, so an op that waits for
-// one has nothing to do.
+// Results that wait outside the card, in pinned memory of the host: copies on the op's own stream, so an op that waits
+// for one has nothing to do.
 #include "plimsoll/device/cuda/runtime.h"
 #include "plimsoll/kernels/cuda/support/steps.h"
 
@@ -21,9 +21,7 @@ KernelDef copy_kernel(bool to_host) {
       if (CompileOnly::architecture() != nullptr) return [](device::Stream&) {};
       std::byte* host = Runtime::current().host_room(room) + at;
       std::byte* there = address(device, memory);
-      return [=](device::Stream& stream) {
-        stream.copy(to_host ? host : there, to_host ? there : host, bytes);
-      };
+      return [=](device::Stream& stream) { stream.copy(to_host ? host : there, to_host ? there : host, bytes); };
     });
     return steps.kernel();
   };

@@ -1,11 +1,12 @@
 // Pools, padding and resizing.
+#include "plimsoll/program/window.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/kernels/cuda/support/planes.h"
-#include "plimsoll/program/window.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -15,11 +16,12 @@ using namespace cuda;  // NOLINT: the whole file is of it
 // ---- pools ----
 
 // As pool.cuh has it.
+template <class I>
 struct Plane {
-  int64_t size[3], windows[3];
-  int64_t x_stride[5], y_stride[5];
-  int64_t kernel[3], step[3], dilation[3], begin[3], end[3];
-  int64_t channels;
+  I size[3], windows[3];
+  I x_stride[5], y_stride[5];
+  I kernel[3], step[3], dilation[3], begin[3], end[3];
+  I channels;
 };
 
 struct PoolKind {
@@ -27,15 +29,16 @@ struct PoolKind {
   bool average;
 };
 
-Plane plane_of(const Use& use, const PoolKind& kind, const Tensor& x, const Tensor& y) {
-  Plane plane{};
+template <class I>
+Plane<I> plane_of(const Use& use, const PoolKind& kind, const Tensor& x, const Tensor& y) {
+  Plane<I> plane{};
   const Lengths of_x(x);
   const Lengths of_y(y);
   std::copy_n(of_x.size, 3, plane.size);
   std::copy_n(of_y.size, 3, plane.windows);
   std::copy_n(of_x.stride, 5, plane.x_stride);
   std::copy_n(of_y.stride, 5, plane.y_stride);
-  plane.channels = x.shape[1];
+  plane.channels = static_cast<I>(x.shape[1]);
   if (kind.adaptive) return plane;
   const int rank = x.shape.rank() - 2;
   const WindowLengths window(program::window_of(use.call, program::spread_over(use.call, "kernel", rank, 0)));
@@ -47,8 +50,21 @@ Plane plane_of(const Use& use, const PoolKind& kind, const Tensor& x, const Tens
   return plane;
 }
 
-Launch pool_launch(const Use& use, const PoolKind& kind, const char* direction, DType index) {
+// Numbers of 32 bits can count the elements.
+bool is_small(const Tensor& x, const Tensor& y) { return std::max(x.elements(), y.elements()) < int64_t{1} << 30; }
+
+void add_plane(Arguments& arguments, const Use& use, const PoolKind& kind, const Tensor& x, const Tensor& y) {
+  if (is_small(x, y)) {
+    arguments.add(plane_of<int32_t>(use, kind, x, y));
+  } else {
+    arguments.add(plane_of<int64_t>(use, kind, x, y));
+  }
+  arguments.add(int32_t{x.blocked});
+}
+
+Launch pool_launch(const Use& use, const PoolKind& kind, const char* direction, DType index, bool small) {
   Launch launch{"pool"};
+  launch.defines.set("I", small ? "i32" : "i64");
   launch.defines.set(direction).set("T", use.in(0).dtype).set("INDEX", index);
   if (kind.adaptive) launch.defines.set("ADAPTIVE");
   if (kind.average) launch.defines.set("AVERAGE");
@@ -60,10 +76,12 @@ KernelDef pool(const PoolKind& kind) {
   const auto prepare = [kind](const Use& use) {
     Steps steps(use);
     const Tensor x = in_order(use.in(0));
-    Launch launch = pool_launch(use, kind, "FORWARD", !kind.average && use.wants(1) ? use.out(1).dtype : DType::u8);
+    Launch launch = pool_launch(use, kind, "FORWARD", !kind.average && use.wants(1) ? use.out(1).dtype : DType::u8,
+                                is_small(x, use.out()));
     launch.grid = {blocks_for(use.out().elements())};
-    launch.arguments = Arguments(use.out().elements(), steps.wanted(0), kind.average ? none() : steps.wanted(1),
-                                 steps.contiguous(0), plane_of(use, kind, x, use.out()), int32_t{x.blocked});
+    launch.arguments =
+        Arguments(use.out().elements(), steps.wanted(0), kind.average ? none() : steps.wanted(1), steps.contiguous(0));
+    add_plane(launch.arguments, use, kind, x, use.out());
     steps.launch(launch);
     return steps.kernel();
   };
@@ -74,11 +92,12 @@ KernelDef pool_backward(const PoolKind& kind) {
   const auto prepare = [kind](const Use& use) {
     Steps steps(use);
     const Tensor dy = in_order(use.in(0));
-    Launch launch = pool_launch(use, kind, "BACKWARD", kind.average ? DType::u8 : use.in(1).dtype);
+    Launch launch =
+        pool_launch(use, kind, "BACKWARD", kind.average ? DType::u8 : use.in(1).dtype, is_small(use.out(), dy));
     launch.grid = {blocks_for(use.out().elements())};
-    launch.arguments = Arguments(use.out().elements(), out(), steps.contiguous(0),
-                                 kind.average ? none() : steps.contiguous(1), plane_of(use, kind, use.out(), dy),
-                                 int32_t{use.out().blocked});
+    launch.arguments =
+        Arguments(use.out().elements(), out(), steps.contiguous(0), kind.average ? none() : steps.contiguous(1));
+    add_plane(launch.arguments, use, kind, use.out(), dy);
     steps.launch(launch);
     return steps.kernel();
   };
@@ -199,9 +218,9 @@ Kernel pad_backward(const Use& use) {
                         Launch launch{"pad"};
                         launch.defines.set("BACKWARD").set("T", type).set("OUT", to_type);
                         const Around around(shape, axis);
-                        launch.arguments =
-                            Arguments(next.elements(), next[axis], shape[axis],
-                                      use.call.dims("before")[axis].constant(), around.inner, to, from, int32_t{mode == 1});
+                        launch.arguments = Arguments(next.elements(), next[axis], shape[axis],
+                                                     use.call.dims("before")[axis].constant(), around.inner, to, from,
+                                                     int32_t{mode == 1});
                         return launch;
                       });
 }
@@ -222,9 +241,9 @@ Kernel resize(const Use& use) {
   Launch launch{"resize"};
   launch.defines.set("FORWARD").set("T", use.out().dtype);
   launch.grid = {blocks_for(use.out().elements())};
-  launch.arguments = Arguments(use.out().elements(), out(), steps.contiguous(0), sizes,
-                               int32_t{use.call.word("mode") == "nearest"}, int32_t{use.call.flag("align_corners")},
-                               use.call.real("scale"));
+  launch.arguments =
+      Arguments(use.out().elements(), out(), steps.contiguous(0), sizes, int32_t{use.call.word("mode") == "nearest"},
+                int32_t{use.call.flag("align_corners")}, use.call.real("scale"));
   steps.launch(launch);
   return steps.kernel();
 }
@@ -237,10 +256,9 @@ Kernel resize_backward(const Use& use) {
                         Launch launch{"resize"};
                         launch.defines.set("BACKWARD").set("T", type).set("OUT", to_type);
                         const Around around(shape, axis);
-                        launch.arguments =
-                            Arguments(next.elements(), next[axis], shape[axis], around.inner, to, from,
-                                      int32_t{use.call.word("mode") == "nearest"},
-                                      int32_t{use.call.flag("align_corners")}, use.call.real("scale"));
+                        launch.arguments = Arguments(next.elements(), next[axis], shape[axis], around.inner, to, from,
+                                                     int32_t{use.call.word("mode") == "nearest"},
+                                                     int32_t{use.call.flag("align_corners")}, use.call.real("scale"));
                         return launch;
                       });
 }

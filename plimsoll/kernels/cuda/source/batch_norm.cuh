@@ -50,11 +50,11 @@ DEVICE Moments moments_of(float count, float near, float sum, float squares) {
 }
 
 #ifdef LAST
-#define ROWS_OF_BLOCK 8
-// Blocks of 32 x 8: 32 lanes of VEC channels, 8 rows at a time. Values are summed as distances from the first row's.
+#define ROWS_OF_BLOCK (256 / LANES)
+// Blocks of 256: LANES lanes of VEC channels, the other threads for rows. Values are summed as distances from the first row's.
 KERNEL moments(i64 rows, i64 channels, i64 unused, Moments* partial, const T* x) {
-  __shared__ Moments shared[ROWS_OF_BLOCK][32][VEC];
-  const i64 c = VEC * ((i64)blockIdx.x * 32 + threadIdx.x);
+  __shared__ Moments shared[ROWS_OF_BLOCK][LANES][VEC];
+  const i64 c = VEC * ((i64)blockIdx.x * LANES + threadIdx.x);
   const i64 first = begin_of(rows, blockIdx.y, gridDim.y), last = begin_of(rows, blockIdx.y + 1, gridDim.y);
   float near[VEC] = {}, sum[VEC] = {}, squares[VEC] = {}, count = 0;
   if (c < channels) {
@@ -94,8 +94,8 @@ KERNEL moments(i64 rows, i64 channels, i64 unused, Moments* partial, const T* x)
 
 // Sums of dy and of dy * normal; partial [parts][2][channels].
 KERNEL slopes(i64 rows, i64 channels, i64 unused, float* partial, const T* dy, const T* x, const float* means, const float* rstds) {
-  __shared__ float shared[ROWS_OF_BLOCK][2][32][VEC];
-  const i64 c = VEC * ((i64)blockIdx.x * 32 + threadIdx.x);
+  __shared__ float shared[ROWS_OF_BLOCK][2][LANES][VEC];
+  const i64 c = VEC * ((i64)blockIdx.x * LANES + threadIdx.x);
   const i64 first = begin_of(rows, blockIdx.y, gridDim.y), last = begin_of(rows, blockIdx.y + 1, gridDim.y);
   float level[VEC] = {}, slope[VEC] = {};
   if (c < channels) {
@@ -246,9 +246,9 @@ KERNEL finish_slopes(i64 parts, i64 channels, float count, const float* partial,
 
 DEVICE i64 channel_of(i64 at, i64 channels, i64 plane) {
 #ifdef LAST
-  return at % channels;
+  return at < 0xffffffffLL ? (i64)((u32)at % (u32)channels) : at % channels;
 #else
-  return at / plane % channels;
+  return at < 0xffffffffLL ? (i64)((u32)at / (u32)plane % (u32)channels) : at / plane % channels;
 #endif
 }
 

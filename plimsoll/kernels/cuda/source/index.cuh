@@ -100,7 +100,7 @@ KERNEL take(i64 n, T* y, const T* x, const INDEX* index, Walk in_x, Walk axis_of
 
 // A thread for each line along the axis, so that what lands on one element is added in order.
 KERNEL put(i64 lines, i64 length, T* y, const T* x, const INDEX* index, Walk in_y, Walk in_index, i64 size, i64 stride, i64 index_stride,
-           i32 adds, Fault fault) {
+           Fault fault) {
   const i64 line = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (line >= lines) return;
   T* to = y + place(in_y, line);
@@ -108,7 +108,11 @@ KERNEL put(i64 lines, i64 length, T* y, const T* x, const INDEX* index, Walk in_
   for (i64 k = 0; k < length; ++k) {
     const i64 at = from + k * index_stride;
     T* target = to + resolved(index[at], size, 1, at, fault) * stride;
-    *target = adds ? narrow<T>(wide(*target) + wide(x[at])) : x[at];
+#ifdef ADDS
+    *target = narrow<T>(wide(*target) + wide(x[at]));
+#else
+    *target = x[at];
+#endif
   }
 }
 #endif

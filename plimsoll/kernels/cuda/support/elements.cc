@@ -34,8 +34,8 @@ Launch element_launch(const Formula& formula, const std::vector<Term>& terms, co
   launch.grid = {blocks_for(n, 256, 8)};
   std::array<float, 4> p;
   for (size_t i = 0; i < 4; ++i) p[i] = static_cast<float>(formula.numbers[i]);
-  launch.arguments = Arguments(n, to, mask, places[0], places[1], places[2], walks[0], walks[1], walks[2], p[0], p[1],
-                               p[2], p[3]);
+  launch.arguments =
+      Arguments(n, to, mask, places[0], places[1], places[2], walks[0], walks[1], walks[2], p[0], p[1], p[2], p[3]);
   return launch;
 }
 

@@ -8,10 +8,10 @@
 namespace plimsoll::kernels::cuda {
 
 struct Formula {
-  std::string value;                      // of x0, x1, x2 and p0 .. p3, as device code
-  std::string taken = {};                 // the bit of result 1, where it has a mask
-  std::array<double, 4> numbers = {};     // p0 .. p3
-  bool reads_mask = false;                // `bit` is of the operand after the last
+  std::string value;                   // of x0, x1, x2 and p0 .. p3, as device code
+  std::string taken = {};              // the bit of result 1, where it has a mask
+  std::array<double, 4> numbers = {};  // p0 .. p3
+  bool reads_mask = false;             // `bit` is of the operand after the last
 };
 
 // An operand of a formula.

@@ -52,11 +52,11 @@ Task bind_launch(const Launch& launch, const Memory& memory) {
                                                        static_cast<int>(launch.shared_bytes)),
                   "cuFuncSetAttribute");
   }
-  return [&runtime, bound, grid = launch.grid, block = launch.block, shared = launch.shared_bytes](
-             device::Stream& stream) {
+  return [&runtime, bound, grid = launch.grid, block = launch.block,
+          shared = launch.shared_bytes](device::Stream& stream) {
     const auto result = runtime.compute().launch_kernel(
-        bound->function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
-        static_cast<unsigned>(grid.z), block.x, block.y, 1, shared, handle_of(stream), bound->places.data(), nullptr);
+        bound->function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z),
+        block.x, block.y, 1, shared, handle_of(stream), bound->places.data(), nullptr);
     if (result != plimsoll::cuda::kSuccess) runtime.fail(result, "launching kernel " + bound->name);
   };
 }
@@ -114,8 +114,8 @@ Step fill_bytes(At at, uint8_t value, int64_t bytes) {
     return [=, to = pointer(address(at, memory))](device::Stream& stream) {
       if (CompileOnly::architecture() != nullptr) return;
       Runtime& runtime = Runtime::current();
-      runtime.check(
-          runtime.compute().memset_d8_async(to, value, static_cast<size_t>(bytes), handle_of(stream)), "cuMemsetD8Async");
+      runtime.check(runtime.compute().memset_d8_async(to, value, static_cast<size_t>(bytes), handle_of(stream)),
+                    "cuMemsetD8Async");
     };
   };
 }

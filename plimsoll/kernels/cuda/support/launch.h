@@ -1,5 +1,6 @@
-// How kernels of CUDA are described and launched. An op becomes a list of Steps: launches of compiled text, copies, calls
-// of libraries. What a launch is specialised by (dtypes, formulas) is macros before its text; sizes are arguments.
+// How kernels of CUDA are described and launched. An op becomes a list of Steps: launches of compiled text, copies,
+// calls of libraries. What a launch is specialised by (dtypes, formulas) is macros before its text; sizes are
+// arguments.
 #pragma once
 
 #include <cstring>

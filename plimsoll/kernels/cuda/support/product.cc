@@ -17,6 +17,13 @@ using plimsoll::cuda::Runtime;
 // What the library recommends for Hopper; small products need none.
 constexpr int64_t kWorkspace = int64_t{32} << 20;
 
+// The library refuses others.
+constexpr int64_t kWorkspaceAlignment = 256;
+
+std::byte* aligned_up(std::byte* at) {
+  return at + (-reinterpret_cast<uintptr_t>(at) & static_cast<uintptr_t>(kWorkspaceAlignment - 1));
+}
+
 int64_t workspace_of(const Product& p) {
   const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k * p.batches);
   return work < 1e7 ? 0 : work < 1e9 ? kWorkspace / 8 : kWorkspace;
@@ -73,11 +80,10 @@ class Bound {
 
   void enqueue(device::Stream& stream) const {
     const float one = 1;
-    CublasLt::check(
-        lt_.matmul(Runtime::current().blas_handle(), desc_, &one, b_, layout_b_, a_, layout_a_, &beta_, c_, layout_c_,
-                   c_, layout_c_, &algo_, workspace_, workspace_bytes_,
-                   static_cast<plimsoll::cuda::StreamHandle>(stream.native())),
-        "cublasLtMatmul");
+    CublasLt::check(lt_.matmul(Runtime::current().blas_handle(), desc_, &one, b_, layout_b_, a_, layout_a_, &beta_, c_,
+                               layout_c_, c_, layout_c_, &algo_, workspace_, workspace_bytes_,
+                               static_cast<plimsoll::cuda::StreamHandle>(stream.native())),
+                    "cublasLtMatmul");
   }
 
  private:
@@ -126,12 +132,12 @@ class Bound {
     }
     plimsoll::cuda::LtHeuristic found{};
     int count = 0;
-    const int status = lt_.heuristic(Runtime::current().blas_handle(), desc_, layout_b_, layout_a_, layout_c_, layout_c_,
-                                     preference, 1, &found, &count);
+    const int status = lt_.heuristic(Runtime::current().blas_handle(), desc_, layout_b_, layout_a_, layout_c_,
+                                     layout_c_, preference, 1, &found, &count);
     lt_.preference_destroy(preference);
     if (status != 0 || count == 0) {
-      throw SystemError(fmt::format("cuBLAS has no way to multiply {}x{}x{} in {}: status {}", p.m, p.n, p.k,
-                                    name(p.dtype), status));
+      throw SystemError(
+          fmt::format("cuBLAS has no way to multiply {}x{}x{} in {}: status {}", p.m, p.n, p.k, name(p.dtype), status));
     }
     algo_ = found.algo;
   }
@@ -176,15 +182,16 @@ void multiply(Steps& steps, const Product& p) {
   }
   const bool by_library = has_library() && is_supported(p.dtype) && is_plain(p.a, p.m, p.k) && is_plain(p.b, p.k, p.n);
   if (!by_library) {
-    SummedProduct all{p, batch_walk(p.batches, p.a.batch), batch_walk(p.batches, p.b.batch),
-                      batch_walk(p.batches, p.c.batch), {}, {}};
+    SummedProduct all{
+        p, batch_walk(p.batches, p.a.batch), batch_walk(p.batches, p.b.batch), batch_walk(p.batches, p.c.batch), {},
+        {}};
     steps.launch(tile_launch(all, p.batches, 1));
     return;
   }
   const int64_t bytes = workspace_of(p);
-  const At workspace = bytes > 0 ? steps.scratch(bytes) : none();
+  const At workspace = bytes > 0 ? steps.scratch(bytes + kWorkspaceAlignment) : none();
   steps.add([=](const Memory& memory) -> Task {
-    auto bound = std::make_shared<Bound>(p, memory, bytes, address(workspace, memory));
+    auto bound = std::make_shared<Bound>(p, memory, bytes, aligned_up(address(workspace, memory)));
     return [bound](device::Stream& stream) { bound->enqueue(stream); };
   });
 }

@@ -31,9 +31,9 @@ void multiply(Steps& steps, const Product& product);
 
 // What is summed over several batches into one: by tiles of our own.
 struct SummedProduct {
-  Product product;                       // of one batch, its batches left out
-  Walk batch_a = {}, batch_b = {}, batch_c = {};        // over the batches of c
-  Walk summed_a = {}, summed_b = {};               // over what is summed
+  Product product;                                // of one batch, its batches left out
+  Walk batch_a = {}, batch_b = {}, batch_c = {};  // over the batches of c
+  Walk summed_a = {}, summed_b = {};              // over what is summed
 };
 void multiply_summed(Steps& steps, const SummedProduct& product);
 

@@ -7,8 +7,8 @@
 namespace plimsoll::kernels::cuda {
 namespace {
 
-constexpr int64_t kBlocks = 528;           // that fill a large card, four on each of its multiprocessors
-constexpr int64_t kThreads = 132 * 2048;   // likewise
+constexpr int64_t kBlocks = 528;          // that fill a large card, four on each of its multiprocessors
+constexpr int64_t kThreads = 132 * 2048;  // likewise
 
 DType accumulator(DType dtype) {
   if (dtype == DType::f64) return DType::f64;
