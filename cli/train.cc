@@ -219,7 +219,7 @@ void report(const BudgetRun& run, const train::Fit& fit) {
 }
 
 int run_within(const TrainOptions& options) {
-  Budget budget = read_budget(options.budget);
+  Budget budget = read_budget(options.budget, options.step.device);
   BudgetFile file(options.budget.budget_file, budget);
   const train::ModelForms model(request_of(options.step, options.budget.form));
   BudgetRun run{options, model, std::move(file), budget};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/train/overhead.h"
@@ -94,6 +95,8 @@ class Fitting {
     held_bytes_ = process_memory().bytes();
     const kernels::Lowered whole = forms_.whole();
     threads_ = whole.threads;
+    device::Device& device = device::find_device(whole.device);
+    if (!device.traits().is_host) card_ = &device;
     booked_ = overhead_of(static_cast<int64_t>(whole.ops.size()));
   }
 
@@ -103,19 +106,19 @@ class Fitting {
     bool was_refused = false;
     for (int i = 0; i < kTries; ++i) {
       plan::PlanOptions asked = options_;
-      asked.budget_bytes = std::max<int64_t>(0, arena_within(budget_.bytes, overhead));
+      asked.budget_bytes = std::max<int64_t>(0, arena_left(overhead));
       auto planned = plan::plan_step(forms_, asked);
       if (auto* refused = std::get_if<plan::Refusal>(&planned)) {
         refusal = std::move(*refused);
         overhead = std::max(booked_, overhead_of(refusal.smallest_steps));
-        if (was_refused || process_bytes(refusal.smallest_bytes, overhead) > budget_.bytes) break;
+        if (was_refused || whole_bytes(refusal.smallest_bytes, overhead) > budget_.bytes) break;
         was_refused = true;  // beside the overhead of a plan that takes more steps; the smallest fits
         continue;
       }
       auto& step = std::get<plan::StepPlan>(planned);
       refusal.smallest_bytes = step.arena_bytes;
       const int64_t needed = overhead_of(bound_of(step).steps);
-      if (process_bytes(step.arena_bytes, needed) > budget_.bytes) {
+      if (whole_bytes(step.arena_bytes, needed) > budget_.bytes) {
         overhead = std::max(overhead + kPage, needed);
         continue;
       }
@@ -128,12 +131,24 @@ class Fitting {
   }
 
  private:
+  // On a card, the context and what is loaded into it; it does not grow with the plan.
   int64_t overhead_of(int64_t steps) const {
+    if (card_ != nullptr) return card_->overhead_bytes();
     return booked_overhead({.steps = steps, .threads = threads_}, held_bytes_);
   }
 
-  // The most until now, where it is of this call.
-  int64_t planning_bytes() const { return process_peak_bytes() > peak_before_ ? peak_until_now() : 0; }
+  int64_t whole_bytes(int64_t arena_bytes, int64_t overhead_bytes) const {
+    return card_ != nullptr ? arena_bytes + overhead_bytes : process_bytes(arena_bytes, overhead_bytes);
+  }
+  int64_t arena_left(int64_t overhead_bytes) const {
+    return card_ != nullptr ? budget_.bytes - overhead_bytes : arena_within(budget_.bytes, overhead_bytes);
+  }
+
+  // The most until now, where it is of this call. Planning takes nothing of a card.
+  int64_t planning_bytes() const {
+    if (card_ != nullptr) return 0;
+    return process_peak_bytes() > peak_before_ ? peak_until_now() : 0;
+  }
 
   Fit bind(plan::StepPlan step, int64_t arena_budget) const {
     const Bound bound = bound_of(step);
@@ -144,8 +159,8 @@ class Fitting {
     trim_heap();
     fit.session = bind_plan(fit.plan, budget_);
     trim_heap();
-    fit.overhead_bytes = measured_overhead(bound, fit.plan.arena_bytes);
-    fit.predicted_peak_bytes = std::max(process_bytes(fit.plan.arena_bytes, fit.overhead_bytes), planning_bytes());
+    fit.overhead_bytes = card_ != nullptr ? overhead_of(bound.steps) : measured_overhead(bound, fit.plan.arena_bytes);
+    fit.predicted_peak_bytes = std::max(whole_bytes(fit.plan.arena_bytes, fit.overhead_bytes), planning_bytes());
     fit.margin_bytes = budget_.bytes - fit.predicted_peak_bytes;
     return fit;
   }
@@ -154,7 +169,8 @@ class Fitting {
   Budget budget_;
   plan::PlanOptions options_;
   int threads_ = 1;
-  int64_t held_bytes_ = 0;  // by the process when it began
+  device::Device* card_ = nullptr;  // that the step runs on, where it is not the host; the budget is of its memory then
+  int64_t held_bytes_ = 0;          // by the process when it began
   int64_t peak_before_ = process_peak_bytes();
   int64_t booked_ = 0;  // for a plan of as many steps as the step has ops
 };

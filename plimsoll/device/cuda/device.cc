@@ -21,7 +21,8 @@ using cuda::DevicePointer;
 using cuda::Runtime;
 
 constexpr int64_t kAlignment = 256;
-// For compiled kernels and the libraries' own memory, which come after a budget is asked for.
+// For compiled kernels and the libraries' own memory, which come after a budget is asked for: beside arenas, with the
+// context.
 constexpr int64_t kReserve = int64_t{512} << 20;
 
 DevicePointer pointer(const void* at) { return reinterpret_cast<DevicePointer>(at); }
@@ -149,9 +150,9 @@ class Cuda : public Device {
     size_t total = 0;
     runtime_.check(runtime_.driver().mem_get_info(&free, &total), "cuMemGetInfo");
     return {std::max<int64_t>(0, static_cast<int64_t>(free) - kReserve),
-            fmt::format("free on {} less {} for compiled kernels", traits_.name, format_bytes(kReserve))};
+            fmt::format("free memory of {}, less {} for compiled kernels", traits_.name, format_bytes(kReserve))};
   }
-  int64_t overhead_bytes() const override { return runtime_.overhead_bytes(); }
+  int64_t overhead_bytes() const override { return runtime_.overhead_bytes() + kReserve; }
 
   void use() { runtime_.use(); }
 
