@@ -8,11 +8,12 @@
 #include "plimsoll/device/cuda/runtime.h"
 #include "plimsoll/device/device.h"
 #include "plimsoll/models/step.h"
-#include "plimsoll/plan/estimate.h"
+#include "plimsoll/plan/plan.h"
 #include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/trainer.h"
 #include "tests/cuda/card.h"
+#include "tests/plan/run_two_steps.h"
 #include "tests/run/zoo_names.h"
 
 namespace plimsoll {
@@ -81,6 +82,31 @@ TEST_P(CudaZoo, TrainsAsTheCpuDoes) {
     const Trained again = train(step, "cuda");
     EXPECT_EQ(there.losses, again.losses) << name(precision);
     EXPECT_EQ(there.parameters, again.parameters) << name(precision) << ": other bits in a second run";
+  }
+}
+
+// The same bits whether results are kept or computed again.
+TEST(CudaPlans, GiveTheSameBitsUnderEveryBudget) {
+  if (!has_card()) GTEST_SKIP() << "there is no card here";
+  models::StepOptions options = {.training = true, .precision = DType::bf16, .sizes = {{"batch", 16}}};
+  for (const char* name : {"resnet18", "gpt2"}) {
+    const models::ModelInfo& model = models::find_model(name);
+    if (model.usual.contains("sequence")) options.sizes["sequence"] = 128;
+    const models::Step step = models::build_whole_step(model, options);
+    const kernels::Lowered lowered = kernels::prepare(step.program, {.device = "cuda", .threads = 1});
+    const plan::MemoryPlan whole = plan::plan_memory(lowered);
+    const std::vector<std::byte> expected = plan::run_two_steps(step, lowered, whole);
+    int fitted = 0;
+    for (const double share : {0.9, 0.8, 0.7}) {
+      const auto budget = static_cast<int64_t>(static_cast<double>(whole.placement.arena_bytes) * share);
+      const auto made = plan::make_plan(lowered, {.budget_bytes = budget});
+      if (!std::holds_alternative<plan::Plan>(made)) continue;
+      ++fitted;
+      const plan::Applied applied = plan::apply(std::get<plan::Plan>(made), lowered);
+      EXPECT_LE(applied.memory.placement.arena_bytes, budget) << name;
+      EXPECT_EQ(plan::run_two_steps(step, applied.lowered, applied.memory), expected) << name << " at " << share;
+    }
+    EXPECT_GT(fitted, 0) << name << ": no smaller budget was planned";
   }
 }
 
