@@ -25,6 +25,12 @@ DEVICE void add_to(Running& all, float v) {
   }
 }
 
+// Elements before the first that lies on a vector's boundary.
+DEVICE i64 head_of(const T* line, i64 n) {
+  const i64 head = (i64)((8 - (u64)line / sizeof(T) % 8) % 8);
+  return head < n ? head : n;
+}
+
 KERNEL forward(i64 n, i64 stride, const T* logits, const INDEX* targets, float* losses, float* lse, i64 ignored, float smoothing,
                Fault fault) {
   __shared__ float largest_of[32];
@@ -50,8 +56,9 @@ KERNEL forward(i64 n, i64 stride, const T* logits, const INDEX* targets, float* 
   }
   Running all = {-INFINITE, 0};
   float logits_sum = 0;
-  if (stride == 1 && n % 8 == 0 && is_aligned(logits)) {
-    for (i64 i = 8 * threadIdx.x; i < n; i += 8 * blockDim.x) {
+  if (stride == 1) {
+    const i64 head = head_of(logits + start, n), end = head + (n - head) / 8 * 8;
+    for (i64 i = head + 8 * threadIdx.x; i < end; i += 8 * blockDim.x) {
       float v[8];
       load8(logits + start + i, v);
 #pragma unroll
@@ -59,6 +66,11 @@ KERNEL forward(i64 n, i64 stride, const T* logits, const INDEX* targets, float* 
         add_to(all, v[k]);
         logits_sum += v[k];
       }
+    }
+    for (i64 i = threadIdx.x; i < head + n - end; i += blockDim.x) {
+      const float v = wide(logits[start + (i < head ? i : end + i - head)]);
+      add_to(all, v);
+      logits_sum += v;
     }
   } else {
     for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
@@ -122,8 +134,14 @@ KERNEL backward(i64 n, i64 stride, T* dx, const float* dloss, i32 each, const T*
   const float slope = counts ? dloss[each ? line : 0] / (counted != 0 ? *counted : 1.0f) : 0;
   const float base = counts ? lse[line] : 0;
   const float share = smoothing / (float)n;
-  if (stride == 1 && n % 8 == 0 && is_aligned(logits) && is_aligned(dx)) {
-    for (i64 i = 8 * threadIdx.x; i < n; i += 8 * blockDim.x) {
+  if (stride == 1) {
+    const i64 head = head_of(logits + start, n), end = head + (n - head) / 8 * 8;
+    for (i64 i = threadIdx.x; i < head + n - end; i += blockDim.x) {
+      const i64 j = i < head ? i : end + i - head;
+      const float probability = expf(wide(logits[start + j]) - base);
+      dx[start + j] = narrow<T>(counts ? slope * (probability - share - (j == target ? 1 - smoothing : 0)) : 0);
+    }
+    for (i64 i = head + 8 * threadIdx.x; i < end; i += 8 * blockDim.x) {
       float v[8];
       load8(logits + start + i, v);
 #pragma unroll
