@@ -55,6 +55,11 @@ void by_channels(const Channels& c, Launch& launch) {
   launch.block = {64, 1};
   launch.grid = {blocks_for(c.channels, 64)};
 }
+// A warp for each.
+void by_warps(const Channels& c, Launch& launch) {
+  launch.block = {128, 1};
+  launch.grid = {ceil_div(c.channels, 4)};
+}
 void by_elements(const Channels& c, Launch& launch) { launch.grid = {blocks_for(c.elements(), 256, c.vec())}; }
 
 // What `moments` and `slopes` take first.
@@ -83,7 +88,7 @@ Kernel forward(const Use& use) {
   moments.arguments = Arguments(first_size(c), c.channels, c.plane, partial, x);
   steps.launch(moments);
   Launch finish = norm_launch(c, use.in(0).dtype, parameter, "finish_moments");
-  by_channels(c, finish);
+  by_warps(c, finish);
   finish.arguments = Arguments(c.parts, c.channels, partial, static_cast<float>(use.call.real("eps")), steps.wanted(1),
                                steps.wanted(2), steps.wanted(3), weight, bias, scale_shift);
   steps.launch(finish);
@@ -103,7 +108,7 @@ void slopes(Steps& steps, const Channels& c, DType dtype, DType parameter, At dy
   parts.arguments = Arguments(first_size(c), c.channels, c.plane, partial, dy, x, sums.mean, sums.rstd);
   steps.launch(parts);
   Launch finish = norm_launch(c, dtype, parameter, "finish_slopes");
-  by_channels(c, finish);
+  by_warps(c, finish);
   finish.arguments = Arguments(c.parts, c.channels, static_cast<float>(c.rows()), partial, sums.mean, sums.rstd,
                                sums.weight, sums.dweight, sums.dbias, sums.factors);
   steps.launch(finish);

@@ -93,7 +93,7 @@ void column_sums(Steps& steps, const Kind& kind, const Rows& rows, DType paramet
   const Use& use = steps.use();
   const bool vectors = rows.n % 8 == 0;
   const int64_t columns = vectors ? rows.n / 8 : rows.n;
-  const int64_t parts = parts_of(rows.count, ceil_div(int64_t{132} * 1024, columns), 8);
+  const int64_t parts = parts_of(rows.count, ceil_div(int64_t{132} * 4, blocks_for(columns, 64)), 8);
   const At partial = steps.scratch(parts * 2 * rows.n * 4);
   Launch sums = norm_launch(use, kind, rows, parameter, vectors ? "columns8" : "columns");
   sums.block = {64, 1};

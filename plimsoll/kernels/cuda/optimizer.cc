@@ -66,7 +66,7 @@ KernelDef adam(bool decoupled) {
     Steps steps(use);
     Launch launch = update_launch(use, "ADAM", 2, 5);
     launch.defines.set("STEP", use.in(4).dtype).set("DECOUPLED", decoupled ? "1" : "0");
-    launch.grid = {std::min<int64_t>(blocks_for(use.in(0).elements()), 132 * 8)};
+    launch.grid = {std::min<int64_t>(blocks_for(use.in(0).elements(), 256, 8), 132 * 16)};
     launch.arguments = Arguments(use.in(0).elements(), out(0), steps.contiguous(1), out(1), out(2), steps.contiguous(4),
                                  steps.contiguous(5), scale_of(steps, 5), use.call.real("beta1"),
                                  use.call.real("beta2"), real(use, "eps"), real(use, "weight_decay"));

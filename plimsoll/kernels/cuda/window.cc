@@ -1,6 +1,9 @@
 // Pools, padding and resizing.
 #include "plimsoll/program/window.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -53,13 +56,27 @@ Plane<I> plane_of(const Use& use, const PoolKind& kind, const Tensor& x, const T
 // Numbers of 32 bits can count the elements.
 bool is_small(const Tensor& x, const Tensor& y) { return std::max(x.elements(), y.elements()) < int64_t{1} << 30; }
 
-void add_plane(Arguments& arguments, const Use& use, const PoolKind& kind, const Tensor& x, const Tensor& y) {
+// "{{1,3,3},{..},..}": each array of the struct in braces.
+template <class I>
+std::string text_of(const Plane<I>& plane) {
+  const auto list = [](const auto& numbers) { return fmt::format("{{{}}}", fmt::join(numbers, ",")); };
+  return fmt::format("{{{},{},{},{},{},{},{},{},{},{}}}", list(plane.size), list(plane.windows), list(plane.x_stride),
+                     list(plane.y_stride), list(plane.kernel), list(plane.step), list(plane.dilation),
+                     list(plane.begin), list(plane.end), plane.channels);
+}
+
+// A pool of many elements has its sizes as constants: most of its work is to divide by them.
+constexpr int64_t kLeastConstant = int64_t{1} << 22;
+
+void add_plane(Launch& launch, const Use& use, const PoolKind& kind, const Tensor& x, const Tensor& y) {
   if (is_small(x, y)) {
-    arguments.add(plane_of<int32_t>(use, kind, x, y));
+    const auto plane = plane_of<int32_t>(use, kind, x, y);
+    launch.arguments.add(plane);
+    if (x.elements() >= kLeastConstant) launch.defines.set("PLANE", text_of(plane)).set("LAST", x.blocked ? "1" : "0");
   } else {
-    arguments.add(plane_of<int64_t>(use, kind, x, y));
+    launch.arguments.add(plane_of<int64_t>(use, kind, x, y));
   }
-  arguments.add(int32_t{x.blocked});
+  launch.arguments.add(int32_t{x.blocked});
 }
 
 Launch pool_launch(const Use& use, const PoolKind& kind, const char* direction, DType index, bool small) {
@@ -81,7 +98,7 @@ KernelDef pool(const PoolKind& kind) {
     launch.grid = {blocks_for(use.out().elements())};
     launch.arguments =
         Arguments(use.out().elements(), steps.wanted(0), kind.average ? none() : steps.wanted(1), steps.contiguous(0));
-    add_plane(launch.arguments, use, kind, x, use.out());
+    add_plane(launch, use, kind, x, use.out());
     steps.launch(launch);
     return steps.kernel();
   };
@@ -97,7 +114,7 @@ KernelDef pool_backward(const PoolKind& kind) {
     launch.grid = {blocks_for(use.out().elements())};
     launch.arguments =
         Arguments(use.out().elements(), out(), steps.contiguous(0), kind.average ? none() : steps.contiguous(1));
-    add_plane(launch.arguments, use, kind, use.out(), dy);
+    add_plane(launch, use, kind, use.out(), dy);
     steps.launch(launch);
     return steps.kernel();
   };

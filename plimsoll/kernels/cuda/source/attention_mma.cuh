@@ -39,6 +39,12 @@ DEVICE u32 packed(float low, float high) {
   return both;
 }
 
+DEVICE float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Lines as the second operand: 16 of them from `line` on, 16 elements from `column` on, where a line is a column of the
 // product (b[0], b[1] for the first eight lines).
 DEVICE void lines_as_columns(const T* tile, int line, int column, u32* b) {
@@ -109,32 +115,47 @@ DEVICE float over_four(float x, bool largest) {
   return x;
 }
 
-// sums[8 tiles of 8 columns] += a (16 x D) times the 64 lines of a tile.
-DEVICE void scores_of(float (*sums)[4], const u32 (*a)[4], const T* tile) {
+// sums[8 tiles of 8 columns] += a (16 x D) times the 64 lines of a tile, for COUNT pieces of 16 lines.
+template <int COUNT>
+DEVICE void scores_of(float (*sums)[TILE / 8][4], const u32 (*a)[STEPS][4], const T* tile) {
 #pragma unroll
   for (int k = 0; k < STEPS; ++k) {
 #pragma unroll
     for (int pair = 0; pair < TILE / 16; ++pair) {
       u32 b[4];
       lines_as_columns(tile, pair * 16, k * 16, b);
-      multiply(sums[2 * pair], a[k], b[0], b[1]);
-      multiply(sums[2 * pair + 1], a[k], b[2], b[3]);
+#pragma unroll
+      for (int r = 0; r < COUNT; ++r) {
+        multiply(sums[r][2 * pair], a[r][k], b[0], b[1]);
+        multiply(sums[r][2 * pair + 1], a[r][k], b[2], b[3]);
+      }
     }
   }
 }
 
-// sums (16 x D) += weights (16 x 64) times the 64 lines of a tile.
-DEVICE void add_weighted(float (*sums)[4], const float (*weights)[4], const T* tile) {
+// sums (16 x D) += weights (16 x 64) times the 64 lines of a tile, likewise.
+template <int COUNT>
+DEVICE void add_weighted(float (*sums)[D / 8][4], const float (*weights)[TILE / 8][4], const T* tile) {
 #pragma unroll
   for (int k = 0; k < TILE / 16; ++k) {
-    const u32 a[4] = {packed(weights[2 * k][0], weights[2 * k][1]), packed(weights[2 * k][2], weights[2 * k][3]),
-                      packed(weights[2 * k + 1][0], weights[2 * k + 1][1]), packed(weights[2 * k + 1][2], weights[2 * k + 1][3])};
+    u32 a[COUNT][4];
+#pragma unroll
+    for (int r = 0; r < COUNT; ++r) {
+      const float (*w)[4] = weights[r];
+      a[r][0] = packed(w[2 * k][0], w[2 * k][1]);
+      a[r][1] = packed(w[2 * k][2], w[2 * k][3]);
+      a[r][2] = packed(w[2 * k + 1][0], w[2 * k + 1][1]);
+      a[r][3] = packed(w[2 * k + 1][2], w[2 * k + 1][3]);
+    }
 #pragma unroll
     for (int pair = 0; pair < D / 16; ++pair) {
       u32 b[4];
       lines_as_rows(tile, k * 16, pair * 16, b);
-      multiply(sums[2 * pair], a, b[0], b[1]);
-      multiply(sums[2 * pair + 1], a, b[2], b[3]);
+#pragma unroll
+      for (int r = 0; r < COUNT; ++r) {
+        multiply(sums[r][2 * pair], a[r], b[0], b[1]);
+        multiply(sums[r][2 * pair + 1], a[r], b[2], b[3]);
+      }
     }
   }
 }
@@ -188,10 +209,11 @@ KERNEL __launch_bounds__(128) forward(Heads h, T* y, float* lse, const T* q, con
     }
     __syncthreads();
     const bool cuts = (t + 1) * TILE > h.keys || (h.causal && (t + 1) * TILE - 1 > line);
+    float scores[ROWS][TILE / 8][4] = {};
+    scores_of<ROWS>(scores, a, tile_k);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-      float s[TILE / 8][4] = {};
-      scores_of(s, a[r], tile_k);
+      float (*s)[4] = scores[r];
       const i64 row = line + 16 * r + (lane >> 2);
       if (cuts) {
 #pragma unroll
@@ -210,13 +232,13 @@ KERNEL __launch_bounds__(128) forward(Heads h, T* y, float* lse, const T* q, con
         for (int n = 0; n < TILE / 8; ++n) top = fmaxf(top, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
         top = fmaxf(over_four(top, true) * factor, largest[r][half]);
         const float base = top == -INFINITE ? 0 : top;
-        const float shrink = exp2f(largest[r][half] - base);
+        const float shrink = power_of_two(largest[r][half] - base);
         float added = 0;
 #pragma unroll
         for (int n = 0; n < TILE / 8; ++n) {
 #pragma unroll
           for (int e = 2 * half; e < 2 * half + 2; ++e) {
-            s[n][e] = exp2f(s[n][e] * factor - base);
+            s[n][e] = power_of_two(s[n][e] * factor - base);
             added += s[n][e];
           }
         }
@@ -228,8 +250,8 @@ KERNEL __launch_bounds__(128) forward(Heads h, T* y, float* lse, const T* q, con
           out[r][n][2 * half + 1] *= shrink;
         }
       }
-      add_weighted(out[r], s, tile_v);
     }
+    add_weighted<ROWS>(out, scores, tile_v);
     __syncthreads();
   }
 #pragma unroll
@@ -274,10 +296,10 @@ KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const 
   const T* const slopes = dy + both * h.queries * D;
   const float* const bases = lse + both * h.queries;
   const float* const deltas = delta + both * h.queries;
-  u32 key[STEPS][4], value[STEPS][4];
-  first_operand(k + batch * h.k[0] + head * h.k[1], h.k[2], line, h.keys, key);
-  first_operand(v + batch * h.v[0] + head * h.v[1], h.v[2], line, h.keys, value);
-  float of_key[D / 8][4] = {}, of_value[D / 8][4] = {};
+  u32 key[1][STEPS][4], value[1][STEPS][4];
+  first_operand(k + batch * h.k[0] + head * h.k[1], h.k[2], line, h.keys, key[0]);
+  first_operand(v + batch * h.v[0] + head * h.v[1], h.v[2], line, h.keys, value[0]);
+  float of_key[1][D / 8][4] = {}, of_value[1][D / 8][4] = {};
   const float factor = h.scale * LOG2E;
   const i64 begin = h.causal ? first / TILE : 0;
   const i64 count = (h.queries + TILE - 1) / TILE;
@@ -302,8 +324,8 @@ KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const 
     const T* const tile_q = tiles + (t & 1) * 2 * TILE * PITCH;
     const T* const tile_dy = tile_q + TILE * PITCH;
     const float* const base = numbers + (t & 1) * 2 * TILE;
-    float p[TILE / 8][4] = {};
-    scores_of(p, key, tile_q);
+    float p[1][TILE / 8][4] = {};
+    scores_of<1>(p, key, tile_q);
     const bool cuts = (t + 1) * TILE > h.queries || (h.causal && t * TILE < line + 16);
 #pragma unroll
     for (int n = 0; n < TILE / 8; ++n) {
@@ -311,26 +333,26 @@ KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const 
       for (int e = 0; e < 4; ++e) {
         const int column = n * 8 + (lane & 3) * 2 + (e & 1);
         const i64 i = t * TILE + column, j = line + (lane >> 2) + (e >> 1) * 8;
-        p[n][e] = exp2f(p[n][e] * factor - base[column] * LOG2E);
-        if (cuts && (i >= h.queries || (h.causal && j > i))) p[n][e] = 0;
+        p[0][n][e] = power_of_two(p[0][n][e] * factor - base[column] * LOG2E);
+        if (cuts && (i >= h.queries || (h.causal && j > i))) p[0][n][e] = 0;
       }
     }
-    add_weighted(of_value, p, tile_dy);
-    float slope[TILE / 8][4] = {};
-    scores_of(slope, value, tile_dy);
+    add_weighted<1>(of_value, p, tile_dy);
+    float slope[1][TILE / 8][4] = {};
+    scores_of<1>(slope, value, tile_dy);
 #pragma unroll
     for (int n = 0; n < TILE / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int column = n * 8 + (lane & 3) * 2 + (e & 1);
-        slope[n][e] = p[n][e] * (slope[n][e] - base[TILE + column]);
+        slope[0][n][e] = p[0][n][e] * (slope[0][n][e] - base[TILE + column]);
       }
     }
-    add_weighted(of_key, slope, tile_q);
+    add_weighted<1>(of_key, slope, tile_q);
     __syncthreads();
   }
-  if (dk != 0) store_lines(dk + both * h.keys * D, line, h.keys, of_key, h.scale, h.scale);
-  if (dv != 0) store_lines(dv + both * h.keys * D, line, h.keys, of_value, 1, 1);
+  if (dk != 0) store_lines(dk + both * h.keys * D, line, h.keys, of_key[0], h.scale, h.scale);
+  if (dv != 0) store_lines(dv + both * h.keys * D, line, h.keys, of_value[0], 1, 1);
 }
 
 // dq of 64 queries, 16 for each warp; goes over the keys.
@@ -345,9 +367,9 @@ KERNEL __launch_bounds__(128) by_queries(Heads h, T* dq, const T* dy, const T* q
   const i64 line = block * TILE + warp * 16;
   const T* const keys = k + batch * h.k[0] + head * h.k[1];
   const T* const values = v + batch * h.v[0] + head * h.v[1];
-  u32 query[STEPS][4], slopes[STEPS][4];
-  first_operand(q + batch * h.q[0] + head * h.q[1], h.q[2], line, h.queries, query);
-  first_operand(dy + both * h.queries * D, D, line, h.queries, slopes);
+  u32 query[1][STEPS][4], slopes[1][STEPS][4];
+  first_operand(q + batch * h.q[0] + head * h.q[1], h.q[2], line, h.queries, query[0]);
+  first_operand(dy + both * h.queries * D, D, line, h.queries, slopes[0]);
   float base[2], through[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -355,7 +377,7 @@ KERNEL __launch_bounds__(128) by_queries(Heads h, T* dq, const T* dy, const T* q
     base[half] = row < h.queries ? lse[both * h.queries + row] * LOG2E : 0;
     through[half] = row < h.queries ? delta[both * h.queries + row] : 0;
   }
-  float out[D / 8][4] = {};
+  float out[1][D / 8][4] = {};
   const float factor = h.scale * LOG2E;
   i64 last = h.keys;
   if (h.causal && (block + 1) * TILE < last) last = (block + 1) * TILE;
@@ -377,24 +399,24 @@ KERNEL __launch_bounds__(128) by_queries(Heads h, T* dq, const T* dy, const T* q
     __syncthreads();
     const T* const tile_k = tiles + (t & 1) * 2 * TILE * PITCH;
     const T* const tile_v = tile_k + TILE * PITCH;
-    float p[TILE / 8][4] = {};
-    scores_of(p, query, tile_k);
-    float slope[TILE / 8][4] = {};
-    scores_of(slope, slopes, tile_v);
+    float p[1][TILE / 8][4] = {};
+    scores_of<1>(p, query, tile_k);
+    float slope[1][TILE / 8][4] = {};
+    scores_of<1>(slope, slopes, tile_v);
     const bool cuts = (t + 1) * TILE > h.keys || (h.causal && (t + 1) * TILE - 1 > line);
 #pragma unroll
     for (int n = 0; n < TILE / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const i64 j = t * TILE + n * 8 + (lane & 3) * 2 + (e & 1), i = line + (lane >> 2) + (e >> 1) * 8;
-        float weight = exp2f(p[n][e] * factor - base[e >> 1]);
+        float weight = power_of_two(p[0][n][e] * factor - base[e >> 1]);
         if (cuts && (j >= h.keys || (h.causal && j > i))) weight = 0;
-        slope[n][e] = weight * (slope[n][e] - through[e >> 1]);
+        slope[0][n][e] = weight * (slope[0][n][e] - through[e >> 1]);
       }
     }
-    add_weighted(out, slope, tile_k);
+    add_weighted<1>(out, slope, tile_k);
     __syncthreads();
   }
-  store_lines(dq + both * h.queries * D, line, h.queries, out, h.scale, h.scale);
+  store_lines(dq + both * h.queries * D, line, h.queries, out[0], h.scale, h.scale);
 }
 #endif

@@ -188,13 +188,20 @@ KERNEL slopes(i64 samples, i64 channels, i64 plane, float* partial, const T* dy,
 }
 #endif
 
-// Statistics of all parts: what the caller asked for, and scale and shift [2][channels] for `apply`.
+// A warp for each channel. Statistics of all parts: what the caller asked for, and scale and shift [2][channels] for `apply`.
 KERNEL finish_moments(i64 parts, i64 channels, const Moments* partial, float eps, float* mean, float* rstd, float* variance,
                       const P* weight, const P* bias, float* scale_shift) {
-  const i64 c = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  const i64 c = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  const int lane = threadIdx.x & 31;
   if (c >= channels) return;
-  Moments all = partial[c];
-  for (i64 part = 1; part < parts; ++part) all = joined(all, partial[part * channels + c]);
+  Moments all = {0, 0, 0};
+  for (i64 part = lane; part < parts; part += 32) all = joined(all, partial[part * channels + c]);
+#pragma unroll
+  for (int step = 16; step > 0; step >>= 1) {
+    const Moments other = shuffled(all, step);
+    all = (lane & step) == 0 ? joined(all, other) : joined(other, all);
+  }
+  if (lane > 0) return;
   const float v = all.squares / all.count;
   const float r = rsqrtf(v + eps);
   if (mean != 0) mean[c] = all.mean;
@@ -224,16 +231,20 @@ KERNEL given_inverse(i64 channels, const S* mean, const S* variance, float eps, 
 }
 #endif
 
-// dweight and dbias, and for `apply_backward` [3][channels] so that dx = a * dy + b * x + c.
+// A warp for each channel: dweight and dbias, and for `apply_backward` [3][channels] so that dx = a * dy + b * x + c.
 KERNEL finish_slopes(i64 parts, i64 channels, float count, const float* partial, const float* means, const float* rstds,
                      const P* weight, P* dweight, P* dbias, float* factors) {
-  const i64 c = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  const i64 c = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+  const int lane = threadIdx.x & 31;
   if (c >= channels) return;
   float level = 0, slope = 0;
-  for (i64 part = 0; part < parts; ++part) {
+  for (i64 part = lane; part < parts; part += 32) {
     level += partial[part * 2 * channels + c];
     slope += partial[part * 2 * channels + channels + c];
   }
+  level = over_warp<Add>(level);
+  slope = over_warp<Add>(slope);
+  if (lane > 0) return;
   if (dweight != 0) dweight[c] = narrow<P>(slope);
   if (dbias != 0) dbias[c] = narrow<P>(level);
   if (factors == 0) return;

@@ -34,15 +34,41 @@ KERNEL run(i64 n, W* w, const W* dw, S0* means, S1* squares, const STEP* step, c
   __syncthreads();
   if (scale != scale) return;
   const float b1 = (float)beta1, b2 = (float)beta2, c1 = (float)(1 - beta1), c2 = (float)(1 - beta2);
-  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x) {
-    const float v = wide(w[i]);
-    const float gradient = scale * wide(dw[i]) + (DECOUPLED ? 0.0f : decay * v);
-    const float mean = b1 * wide(means[i]) + c1 * gradient;
-    const float square = b2 * wide(squares[i]) + c2 * gradient * gradient;
-    means[i] = narrow<S0>(mean);
-    squares[i] = narrow<S1>(square);
-    const float kept = DECOUPLED ? v * (1 - rate * decay) : v;
-    w[i] = narrow<W>(kept - rate * (mean / shares[0]) / (sqrtf(square / shares[1]) + eps));
+  for (i64 i = 8 * ((i64)blockIdx.x * blockDim.x + threadIdx.x); i < n; i += 8 * (i64)gridDim.x * blockDim.x) {
+    float v[8], slope[8], mean[8], square[8];
+    const int count = n - i < 8 ? (int)(n - i) : 8;
+    if (count == 8) {
+      load8(w + i, v);
+      load8(dw + i, slope);
+      load8(means + i, mean);
+      load8(squares + i, square);
+    } else {
+      for (int k = 0; k < count; ++k) {
+        v[k] = wide(w[i + k]);
+        slope[k] = wide(dw[i + k]);
+        mean[k] = wide(means[i + k]);
+        square[k] = wide(squares[i + k]);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      const float gradient = scale * slope[k] + (DECOUPLED ? 0.0f : decay * v[k]);
+      mean[k] = b1 * mean[k] + c1 * gradient;
+      square[k] = b2 * square[k] + c2 * gradient * gradient;
+      const float kept = DECOUPLED ? v[k] * (1 - rate * decay) : v[k];
+      v[k] = kept - rate * (mean[k] / shares[0]) / (sqrtf(square[k] / shares[1]) + eps);
+    }
+    if (count == 8) {
+      store8(w + i, v);
+      store8(means + i, mean);
+      store8(squares + i, square);
+    } else {
+      for (int k = 0; k < count; ++k) {
+        w[i + k] = narrow<W>(v[k]);
+        means[i + k] = narrow<S0>(mean[k]);
+        squares[i + k] = narrow<S1>(square[k]);
+      }
+    }
   }
 }
 #endif

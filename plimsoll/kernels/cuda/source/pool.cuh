@@ -8,6 +8,14 @@ struct Plane {
   I channels;
 };
 
+// PLANE: all of it as constants, for large pools.
+#ifdef PLANE
+__device__ constexpr Plane kPlane = PLANE;
+#define USED_PLANE kPlane
+#else
+#define USED_PLANE given
+#endif
+
 struct Spot {
   I n, c, at[3];
 };
@@ -82,10 +90,16 @@ DEVICE float divisor_of(const Plane& p, const Spot& spot) {
 }
 
 #ifdef FORWARD
-KERNEL run(i64 n, T* y, INDEX* index, const T* x, Plane p, i32 last) {
+KERNEL run(i64 n, T* y, INDEX* index, const T* x, Plane given, i32 given_last) {
   const i64 thread = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (thread >= n) return;
   const I i = (I)thread;
+  const Plane& p = USED_PLANE;
+#ifdef LAST
+  const bool last = LAST;
+#else
+  const bool last = given_last != 0;
+#endif
   const Spot spot = spot_of(i, p.windows, p.channels, last);
   const T* from = x + spot.n * p.x_stride[0] + spot.c * p.x_stride[1];
   const I f0 = first_of(p, 0, spot.at[0]), f1 = first_of(p, 1, spot.at[1]), f2 = first_of(p, 2, spot.at[2]);
@@ -150,10 +164,16 @@ DEVICE I inside(const Plane& p, int d, I i, I a) {
   return from / dilation_of(p, d);
 }
 
-KERNEL run(i64 n, T* dx, const T* dy, const INDEX* index, Plane p, i32 last) {
+KERNEL run(i64 n, T* dx, const T* dy, const INDEX* index, Plane given, i32 given_last) {
   const i64 thread = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (thread >= n) return;
   const I i = (I)thread;
+  const Plane& p = USED_PLANE;
+#ifdef LAST
+  const bool last = LAST;
+#else
+  const bool last = given_last != 0;
+#endif
   const Spot spot = spot_of(i, p.size, p.channels, last);
   float sum = 0;
   Spot window = spot;

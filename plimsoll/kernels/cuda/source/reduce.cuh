@@ -42,7 +42,7 @@ KERNEL by_columns(i64 outputs, i64 gone_count, i64 total, OUT* y, ACC* partial, 
   ACC sum = NONE;
   if (gone.rank == 1) {
     const i64 stride = gone.stride[0];
-#pragma unroll 4
+#pragma unroll 8
     for (i64 r = first; r < last; ++r) {
       const Wide<T>::type v = wide(from[r * stride]);
       sum = OP::of(sum, (ACC)(MAP));

@@ -161,6 +161,7 @@ KERNEL columns8(i64 rows, i64 n, float* partial, const T* dy, const T* x, const 
   const i64 j = 8 * ((i64)blockIdx.x * blockDim.x + threadIdx.x);
   if (j >= n) return;
   float dweight[8] = {}, dbias[8] = {};
+#pragma unroll 2
   for (i64 row = begin_of(rows, blockIdx.y, gridDim.y); row < begin_of(rows, blockIdx.y + 1, gridDim.y); ++row) {
     float d[8], v[8];
     load8(dy + row * n + j, d);
@@ -228,6 +229,7 @@ KERNEL finish(i64 parts, i64 n, const float* partial, P* dweight, P* dbias) {
   const i64 j = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (j >= n) return;
   float weight_sum = 0, bias_sum = 0;
+#pragma unroll 8
   for (i64 part = 0; part < parts; ++part) {
     weight_sum += partial[part * 2 * n + j];
     bias_sum += partial[part * 2 * n + n + j];

@@ -44,7 +44,7 @@ Launch reduce_launch(const ReducedOf& x, const Reduction& how, DType acc, DType 
 }  // namespace
 
 int64_t parts_of(int64_t rows, int64_t wanted, int64_t least) {
-  return std::clamp<int64_t>(std::min(wanted, rows / std::max<int64_t>(least, 1)), 1, 4096);
+  return std::clamp<int64_t>(std::min(wanted, rows / std::max<int64_t>(least, 1)), 1, 1024);
 }
 
 void reduce(Steps& steps, const ReducedOf& x, const Reduction& how, DType out_dtype, At y) {
@@ -53,8 +53,12 @@ void reduce(Steps& steps, const ReducedOf& x, const Reduction& how, DType out_dt
   const bool inner = x.gone.rank > 0 && x.gone.stride[x.gone.rank - 1] == 1 && x.gone.size[x.gone.rank - 1] >= 32;
   const bool by_rows = gone > 32 && (inner || outputs < 64);
   const Way way = by_rows ? Way::rows : in_columns8(x) ? Way::columns8 : Way::columns;
-  const int64_t parts = by_rows ? parts_of(gone, ceil_div(kBlocks, outputs), 2048)
-                                : parts_of(gone, ceil_div(way == Way::columns8 ? 2 * kThreads : kThreads, outputs), 16);
+  // One thread adds up the parts of a column: not too many.
+  constexpr int64_t kMostParts = 256;
+  const int64_t wanted = by_rows
+                             ? parts_of(gone, ceil_div(kBlocks, outputs), 2048)
+                             : parts_of(gone, ceil_div(way == Way::columns8 ? 2 * kThreads : kThreads, outputs), 16);
+  const int64_t parts = std::min(wanted, kMostParts);
   const DType acc = accumulator(x.dtype);
   if (parts == 1) {
     steps.launch(reduce_launch(x, how, acc, out_dtype, y, none(), way, 1, gone));
