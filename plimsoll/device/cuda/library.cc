@@ -71,7 +71,7 @@ std::vector<std::string> library_folders() {
 Library find_library(const std::vector<std::string>& names) {
   for (const std::string& folder : split_at_colons(std::getenv("PLIMSOLL_CUDA_LIBRARIES"))) {
     for (const std::string& name : names) {
-      const std::string path = folder + "/" + name;
+      const std::string path = fmt::format("{}/{}", folder, name);
       if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, path};
     }
   }
@@ -80,7 +80,7 @@ Library find_library(const std::vector<std::string>& names) {
   }
   for (const std::string& folder : library_folders()) {
     for (const std::string& name : names) {
-      const std::string path = folder + "/" + name;
+      const std::string path = fmt::format("{}/{}", folder, name);
       std::error_code error;
       if (!fs::exists(path, error)) continue;
       if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, path};
