@@ -16,6 +16,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/synthetic.h"
 
 namespace plimsoll {
@@ -53,13 +54,16 @@ void start(run::Executor& executor, const models::Step& step) {
     const auto found = std::find_if(step.quantized.begin(), step.quantized.end(),
                                     [&](const program::QuantizedParameter& q) { return q.weights == value; });
     if (found == step.quantized.end()) {
-      models::draw(init, executor.data<float>(value), 1, stream);
+      train::start_value(executor, value, init, 1, stream);
     } else {
-      models::draw(init, executor.data<int8_t>(value), executor.data<float>(found->scales), 1, stream);
+      executor.fill<int8_t>(value, [&](std::span<int8_t> into) {
+        executor.fill<float>(found->scales,
+                             [&](std::span<float> scales) { models::draw(init, into, scales, 1, stream); });
+      });
     }
   }
   for (size_t i = 0; i < step.state_inits.size(); ++i, ++stream) {
-    models::draw(step.state_inits[i], executor.data<float>(step.program.state[i]), 1, stream);
+    train::start_value(executor, step.program.state[i], step.state_inits[i], 1, stream);
   }
 }
 

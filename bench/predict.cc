@@ -20,6 +20,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/measure.h"
 #include "plimsoll/train/fit.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/micro_batch_trainer.h"
 
 namespace {
@@ -141,10 +142,10 @@ class Subject {
   void start(run::Executor& executor) const {
     const models::Step step = models::build_whole_step(model_, options_);
     for (size_t i = 0; i < step.inits.size(); ++i) {
-      models::draw(step.inits[i], executor.data<float>(executor.program().parameters[i]), 1, i);
+      train::start_value(executor, executor.program().parameters[i], step.inits[i], 1, i);
     }
     for (size_t i = 0; i < step.state_inits.size(); ++i) {
-      models::draw(step.state_inits[i], executor.data<float>(executor.program().state[i]), 1, 1000 + i);
+      train::start_value(executor, executor.program().state[i], step.state_inits[i], 1, 1000 + i);
     }
   }
 

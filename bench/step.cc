@@ -40,6 +40,7 @@
 #include "plimsoll/program/ops/softmax.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/trainer.h"
 
 namespace {
@@ -126,7 +127,7 @@ class Ours {
     uint64_t stream = 0;
     const auto start = [&](const std::vector<Value>& values, const std::vector<models::Init>& inits) {
       for (size_t i = 0; i < inits.size(); ++i) {
-        models::draw(inits[i], executor.data<float>(values[i]), 1, stream++);
+        train::start_value(executor, values[i], inits[i], 1, stream++);
       }
     };
     start(step_.parameters, model.inits);
@@ -262,12 +263,13 @@ void fill(std::byte* at, const program::Type& type) {
 void profile(const program::Program& program, int threads, int rounds) {
   const kernels::Lowered lowered = kernels::prepare(program, {.threads = threads});
   const plan::MemoryPlan memory_plan = plan::plan_memory(lowered);
-  FilePages pages = FilePages::host(2 * kMiB);
-  Arena arena(pages, memory_plan.placement.arena_bytes, machine_budget());
+  const auto pages = device::cpu_device().pages(memory_plan.placement.arena_bytes);
+  Arena arena(*pages, memory_plan.placement.arena_bytes, machine_budget());
   const program::Program& given = lowered.program;
   for (const auto* list : {&given.inputs, &given.parameters}) {
     for (const Value value : *list) fill(arena.data() + memory_plan.offset_of(given, value), given[value].type);
   }
+  const auto stream = device::cpu_device().stream({.threads = threads});
   std::vector<kernels::Task> tasks;
   std::vector<std::string> labels;
   for (size_t i = 0; i < lowered.ops.size(); ++i) {
@@ -285,7 +287,7 @@ void profile(const program::Program& program, int threads, int rounds) {
   for (int round = 0; round <= rounds; ++round) {
     for (size_t i = 0; i < tasks.size(); ++i) {
       const double start = now_ms();
-      tasks[i]();
+      tasks[i](*stream);
       if (round > 0) times[i].push_back(now_ms() - start);
     }
   }

@@ -54,11 +54,11 @@ struct KernelEstimate {
 // With the scratch of the device's kernels, where it has them all.
 KernelEstimate estimate_on(std::string_view device, const Program& program, int threads) {
   if (device == "none") return {plan::estimate(program), "tensors alone, as --device none asks"};
-  if (device != "cpu") throw ArgumentError(fmt::format("no device {}: expected cpu or none", quote(device)));
+  device::find_device(device);
   try {
-    return {plan::estimate(kernels::prepare(program, {.threads = threads})), ""};
+    return {plan::estimate(kernels::prepare(program, {.device = std::string(device), .threads = threads})), ""};
   } catch (const UnsupportedError& error) {
-    return {plan::estimate(program), fmt::format("the cpu has no kernels for all of it: {}", error.what())};
+    return {plan::estimate(program), fmt::format("{} has no kernels for all of it: {}", device, error.what())};
   }
 }
 
@@ -217,7 +217,6 @@ struct EstimateOptions {
   ScriptOptions script;
   PageOptions page;
   std::vector<std::string> allow;
-  std::string device = "cpu";
 };
 
 // What is allowed is done here: there is no budget that could do without.
@@ -265,7 +264,7 @@ void run(const EstimateOptions& given) {
   const models::StepOptions asked = asked_of(given);
   const Program program = models::build_step(model, asked);
   tell_notes(model, asked);
-  const KernelEstimate estimate = estimate_on(given.device, program, options.threads);
+  const KernelEstimate estimate = estimate_on(options.device, program, options.threads);
   const Report report{model,
                       asked,
                       models::bindings(model, asked.sizes),
@@ -305,7 +304,8 @@ void add_estimate(const Command& app, int& status) {
   verb.add_option("--precision", step.precision, "f32 bf16 f16 f64, and i8 to infer").shows_default();
   verb.add_option("--mode", step.mode, "train or infer").shows_default();
   verb.add_option("--allow", options->allow, "8-bit-state: with the optimizer's state in 8 bits");
-  verb.add_option("--device", options->device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();
+  verb.add_option("--device", step.device, "cpu, cuda, cuda:N: with its kernels' scratch; none: tensors alone")
+      .shows_default();
   add_page_options(verb, options->page);
   ScriptOptions& script = options->script;
   verb.add_option("COMMAND", script.command, "After --: a PyTorch script to run on a simulated card instead");

@@ -42,8 +42,9 @@ inline train::StepRequest request_of(const ModelOptions& options, const FormOpti
                              .step = step_options(options),
                              .allow = form.allow,
                              .micro_batches = form.micro_batches,
-                             .measure = form.measure,
+                             .measure = form.measure && options.device == "cpu",  // by kernels of the host
                              .measure_s = form.measure_s,
+                             .device = options.device,
                              .threads = options.threads,
                              .listener = terminal_listener()};
   for (const auto& [symbol, size] : sizes) request.step.sizes[symbol] = size;

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/kernels/device.h"
 #include "plimsoll/models/adapt.h"
 #include "plimsoll/models/onnx/load.h"
@@ -28,6 +29,7 @@ struct ModelOptions {
   std::string optimizer = "adam";
   std::string precision = "f32";
   std::string mode = "train";
+  std::string device = "cpu";
   int threads = 0;
   bool json = false;
   // Of a file.
@@ -131,6 +133,16 @@ inline models::ModelInfo find_model(const ModelOptions& options) {
   models::ModelInfo info = find_plain_model(options);
   if (!options.weights.empty()) info = models::with_weights(std::move(info), options.weights);
   return models::adapt(std::move(info), adapt_options(options));
+}
+
+// Before a model is built, so that a missing card or library is told first.
+inline kernels::DeviceOptions device_options(const ModelOptions& options) {
+  device::find_device(options.device);
+  return {.device = options.device, .threads = options.threads};
+}
+
+inline void add_device_option(const Command& verb, ModelOptions& options) {
+  verb.add_option("--device", options.device, "cpu, cuda, cuda:N").shows_default();
 }
 
 inline void add_optimizer_option(const Command& verb, ModelOptions& options) {

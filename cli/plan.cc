@@ -55,7 +55,7 @@ struct PlanVerb {
 
 int64_t read_budget_bytes(const PlanVerb& verb) {
   if (verb.budget.budget.empty()) throw ArgumentError("--budget is missing: give a size such as 2GiB, or auto");
-  return read_budget(verb.budget).bytes;
+  return read_budget(verb.budget, verb.step.device).bytes;
 }
 
 plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
@@ -276,6 +276,7 @@ void add_plan(const Command& app, int& status) {
   const auto options = std::make_shared<PlanVerb>();
   options->budget.form.measure = false;
   add_model_options(verb, options->step);
+  add_device_option(verb, options->step);
   verb.option("MODEL").required(false);
   add_optimizer_option(verb, options->step);
   verb.add_option("--precision", options->step.precision, "f32 bf16 f16").shows_default();

@@ -193,6 +193,7 @@ void add_run(const Command& app, int& /*status*/) {
       "          plimsoll run resnet50 --batch 1 --precision i8 --compare f32");
   const auto options = std::make_shared<RunOptions>();
   add_model_options(verb, options->step);
+  add_device_option(verb, options->step);
   verb.add_option("--precision", options->step.precision, "f32 bf16 f16 i8 (weights and products)").shows_default();
   verb.add_option("--compare", options->compare, "Run in this precision, too, and tell bytes, time and the difference");
   verb.add_option("--times", options->times, "Runs").shows_default();

@@ -8,7 +8,6 @@
 
 #include "cli/model_options.h"
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/memory/limits.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/run/session.h"
@@ -26,13 +25,13 @@ struct StartedSession {
 inline StartedSession start_session(const ModelOptions& options, uint64_t seed) {
   const models::ModelInfo model = find_model(options);
   const models::StepOptions asked = step_options(options);
+  const kernels::DeviceOptions device = device_options(options);
   const models::Step step = models::build_whole_step(model, asked);
   tell_notes(model, asked);
-  const kernels::DeviceOptions device{.threads = options.threads};
   const kernels::Lowered lowered = kernels::prepare(step.program, device);
   StartedSession started{models::bindings(model, asked.sizes), lowered.threads, plan::estimate(lowered).peak_bytes,
                          nullptr};
-  started.session = std::make_unique<run::Session>(step.program, device, machine_budget());
+  started.session = std::make_unique<run::Session>(step.program, device, device::find_device(options.device).budget());
   train::start_values(started.session->executor(), step.inits, step.state_inits, seed, step.quantized);
   return started;
 }

@@ -304,7 +304,7 @@ void write_files(const BudgetRun& run, train::Fit& fit) {
 }
 
 int run_within(const TrainOptions& options) {
-  Budget budget = read_budget(options.budget);
+  Budget budget = read_budget(options.budget, options.step.device);
   BudgetFile file(options.budget.budget_file, budget);
   const train::ModelForms model(request_of(options.step, options.budget.form));
   tell_notes(model.request().model, model.request().step);
@@ -357,6 +357,7 @@ void add_train(const Command& app, int& status) {
       "          plimsoll train p11 --batch 256 --budget 2GiB --steps 2");
   const auto options = std::make_shared<TrainOptions>();
   add_model_options(verb, options->step);
+  add_device_option(verb, options->step);
   add_optimizer_option(verb, options->step);
   verb.add_option("--precision", options->step.precision, "f32 bf16 f16").shows_default();
   verb.add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");

@@ -27,7 +27,13 @@ struct BudgetOptions {
 };
 
 // A budget of zero makes no sense; one above what the machine has is told, and refused when that is asked for.
-inline Budget read_budget(const BudgetOptions& options) {
+inline Budget read_budget(const BudgetOptions& options, const std::string& device) {
+  const device::Device& where = device::find_device(device);
+  if (!where.traits().is_host) {
+    const Budget card = where.budget();
+    if (options.budget == "auto") return {card.bytes + where.overhead_bytes(), card.source};
+    return {parse_bytes(options.budget), "--budget"};
+  }
   if (options.strict || options.budget == "auto") return parse_budget(options.budget, "--budget");
   const int64_t bytes = parse_bytes(options.budget);
   if (bytes == 0) throw ArgumentError("--budget is zero: expected a size like 2GiB, or auto");

@@ -19,16 +19,17 @@ int main() {
   Tensor b1 = context.parameter("b1", {DType::f32, {32}});
   Tensor w2 = context.parameter("w2", {DType::f32, {2, 32}});
   Tensor b2 = context.parameter("b2", {DType::f32, {2}});
-  models::draw(models::fan_in(2), w1.data<float>(), 1, 0);
-  models::draw(models::fan_in(32), w2.data<float>(), 1, 1);
+  w1.fill<float>([](std::span<float> into) { models::draw(models::fan_in(2), into, 1, 0); });
+  w2.fill<float>([](std::span<float> into) { models::draw(models::fan_in(32), into, 1, 1); });
 
-  Tensor x = context.empty({DType::f32, {256, 2}}, "points");
-  Tensor target = context.empty({DType::i64, {256}}, "classes");
-  models::draw(models::uniform(1), x.data<float>(), 1, 2);
+  std::vector<float> points(2 * 256);
+  models::draw(models::uniform(1), points, 1, 2);
+  std::vector<int64_t> classes;
   for (size_t i = 0; i < 256; ++i) {  // inside the circle or not
-    const float* point = &x.data<float>()[2 * i];
-    target.data<int64_t>()[i] = point[0] * point[0] + point[1] * point[1] < 0.5F ? 1 : 0;
+    classes.push_back(points[2 * i] * points[2 * i] + points[2 * i + 1] * points[2 * i + 1] < 0.5F ? 1 : 0);
   }
+  const Tensor x = context.from({256, 2}, points);
+  const Tensor target = context.from({256}, classes);
 
   eager::Adam adam(context, {w1, b1, w2, b2}, {.rate = 0.03});
   float first = 0;

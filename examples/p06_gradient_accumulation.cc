@@ -8,6 +8,7 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/micro_batch_trainer.h"
 #include "plimsoll/train/synthetic.h"
 
@@ -37,7 +38,7 @@ class RaggedText : public train::SyntheticBatch {
 
 void start(run::Executor& executor, const std::vector<models::Init>& inits) {
   for (size_t i = 0; i < inits.size(); ++i) {
-    models::draw(inits[i], executor.data<float>(executor.program().parameters[i]), 1, i);
+    train::start_value(executor, executor.program().parameters[i], inits[i], 1, i);
   }
 }
 
@@ -46,7 +47,7 @@ std::vector<float> gradients_of(run::Executor& executor) {
   std::vector<float> all;
   for (const program::Value state : executor.program().state) {
     if (!executor.program()[state].name.ends_with(".velocity")) continue;
-    const auto data = executor.data<float>(state);
+    const auto data = executor.read<float>(state);
     all.insert(all.end(), data.begin(), data.end());
   }
   return all;

@@ -10,6 +10,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/trainer.h"
 
 namespace {
@@ -34,7 +35,7 @@ Trained train_in(DType precision, int64_t batch) {
   run::Executor& executor = session.executor();
   trained.arena_bytes = executor.arena_bytes();
   for (size_t i = 0; i < step.inits.size(); ++i) {  // all weights that are trained are f32
-    models::draw(step.inits[i], executor.data<float>(step.program.parameters[i]), 1, i);
+    train::start_value(executor, step.program.parameters[i], step.inits[i], 1, i);
   }
   train::Trainer trainer(executor, {});
   trained.first = trained.last = trainer.step();

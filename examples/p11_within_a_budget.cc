@@ -8,6 +8,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/train/fit.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/micro_batch_trainer.h"
 
 using namespace plimsoll;
@@ -19,7 +20,7 @@ constexpr int kSteps = 3;
 
 void start(run::Executor& executor, const std::vector<models::Init>& inits) {
   for (size_t i = 0; i < inits.size(); ++i) {
-    models::draw(inits[i], executor.data<float>(executor.program().parameters[i]), 1, i);
+    train::start_value(executor, executor.program().parameters[i], inits[i], 1, i);
   }
 }
 

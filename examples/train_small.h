@@ -9,6 +9,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/trainer.h"
 
 // What main returns: 0 when the arena was as predicted and the loss fell.
@@ -20,7 +21,7 @@ inline int train_small(std::string_view model) {
   run::Session session(step.program, {}, machine_budget());
   run::Executor& executor = session.executor();
   for (size_t i = 0; i < step.inits.size(); ++i) {
-    models::draw(step.inits[i], executor.data<float>(step.program.parameters[i]), 1, i);
+    train::start_value(executor, step.program.parameters[i], step.inits[i], 1, i);
   }
   train::Trainer trainer(executor, {});
   const float first = trainer.step();

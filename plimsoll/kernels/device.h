@@ -27,11 +27,4 @@ const KernelTable& cuda_kernels();
 // How many threads the options ask for. ArgumentError when that is negative or more than the machine has.
 int thread_count(const DeviceOptions& options);
 
-// What times of kernels are of, and are kept under: the processor as the system names it, and where the environment
-// limits the instructions that kernels use (PLIMSOLL_MAX_ISA), that limit.
-std::string machine_id();
-
-// Sets the process-wide number of threads, for kernels of ours and of libraries alike.
-void use_threads(int threads);
-
 }  // namespace plimsoll::kernels

@@ -3,12 +3,14 @@
 //
 //   prepare   looks at one use of an op (shapes, strides, attributes) and says how much scratch it needs. Pure: touches
 //             no memory of the program.
-//   bind      is given the addresses of operands, results and scratch, once, and returns what runs: a Task.
+//   bind      is given the addresses of operands, results and scratch, once, and returns what runs: a Task, which
+//             only enqueues work on a stream of the device.
 //
 // Which ops a device can do is its KernelTable, filled by kernels/<device>/<family>.cc.
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +21,7 @@
 
 #include "plimsoll/base/dtype.h"
 #include "plimsoll/base/shape.h"
+#include "plimsoll/device/stream.h"
 #include "plimsoll/program/op.h"
 
 namespace plimsoll::kernels {
@@ -76,6 +79,9 @@ struct Memory {
   std::vector<std::byte*> inputs;
   std::vector<std::byte*> outputs;
   std::byte* scratch = nullptr;
+  // Where a kernel that cannot throw writes what it finds wrong with its operands, as op number `op`; null: it throws.
+  device::FaultRecord* fault = nullptr;
+  int32_t op = 0;
 
   template <class T>
   const T* in(int i) const {
@@ -92,12 +98,37 @@ struct Memory {
   }
 };
 
-// Runs the op once. May throw ArgumentError for operands whose values make no sense (an index out of range).
-using Task = std::function<void()>;
+// Runs the op once: enqueues its work on a stream and returns. Made of a function that does so with a Stream&; or, for
+// kernels of the host, of a function without arguments that is the work itself. That one may throw ArgumentError for
+// operands whose values make no sense (an index out of range). Enqueuing allocates nothing. The task must outlive what
+// it enqueued.
+class Task {
+ public:
+  Task() = default;
+  template <class F>
+  requires std::invocable<const F&, device::Stream&> Task(F enqueue)
+      : enqueue_(std::move(enqueue)) {}  // NOLINT: binds return lambdas
+  template <class F>
+  requires(std::invocable<const F&> && !std::same_as<F, Task>) Task(F work) : work_(std::move(work)) {}  // NOLINT
+
+  explicit operator bool() const { return work_ || enqueue_; }
+
+  void operator()(device::Stream& stream) const {
+    if (work_) return stream.enqueue(work_);
+    enqueue_(stream);
+  }
+  // Work of the host alone, now: for kernels of the host that are made of others.
+  void operator()() const { work_(); }
+
+ private:
+  std::function<void()> work_;
+  std::function<void(device::Stream&)> enqueue_;
+};
 
 struct Kernel {
   int64_t scratch_bytes = 0;  // wanted while the task runs; holds nothing from step to step
   std::function<Task(const Memory&)> bind;
+  bool capturable = true;  // enqueues the same each time, and no work of the host: may be part of a recorded step
 };
 
 // A kernel without scratch.
@@ -150,10 +181,20 @@ struct KernelDef {
   bool (*native)(const KernelCall&) = nullptr;
 };
 
+// From a definition and one use of its op to a kernel; the use may have operands in any layout, dtype and block format.
+using Lowering = std::function<Kernel(const KernelDef&, const KernelCall&)>;
+
 class KernelTable {
  public:
   void add(std::string_view op, KernelDef def);  // ArgumentError for an op that is not, or has one: a bug in a family
   const KernelDef* find(std::string_view op) const;
+
+  // How the device adapts uses that a definition does not take as they are (copies of operands that lie otherwise, or
+  // in another precision). Without one, definitions see all uses.
+  void set_lowering(Lowering lowering) { lowering_ = std::move(lowering); }
+  Kernel lower(const KernelDef& def, const KernelCall& call) const {
+    return lowering_ ? lowering_(def, call) : def.prepare(call);
+  }
 
   // Convolutions are faster in blocks of channels on this machine.
   void use_blocks() { prefers_blocks_ = true; }
@@ -166,6 +207,7 @@ class KernelTable {
 
  private:
   std::unordered_map<std::string, KernelDef> by_op_;
+  Lowering lowering_;
   bool prefers_blocks_ = false;
   bool has_amx_tiles_ = false;
 };

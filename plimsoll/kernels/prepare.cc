@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/kernels/blocking.h"
-#include "plimsoll/kernels/copy.h"
-#include "plimsoll/kernels/cpu/support/upcast_wrapper.h"
-#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/verify.h"
 
 namespace plimsoll::kernels {
@@ -75,54 +72,6 @@ bool writes_nothing(const KernelCall& call) {
   return true;
 }
 
-// An operand that is copied into scratch before the kernel runs, because the kernel does not accept its layout.
-struct Copied {
-  size_t operand;
-  TensorDesc from;
-  int64_t offset;  // in the scratch of the op
-};
-
-Task bind_with_copies(const Kernel& kernel, const std::vector<Copied>& copies, Memory memory) {
-  std::vector<Task> tasks;
-  for (const Copied& copied : copies) {
-    std::byte* to = memory.scratch + copied.offset;
-    std::byte*& operand = memory.inputs[copied.operand];
-    tasks.push_back([from = operand, to, tensor = copied.from] { copy_to_contiguous(tensor, from, to); });
-    operand = to;
-  }
-  return [tasks = std::move(tasks), last = kernel.bind(memory)] {
-    for (const Task& task : tasks) task();
-    last();
-  };
-}
-
-// The kernel, with contiguous copies of operands that it does not accept behind its own scratch.
-Kernel prepare_with_copies(const KernelDef& def, KernelCall call) {
-  std::vector<Copied> copies;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    TensorDesc& input = call.inputs[i];
-    if (input.blocked || def.accepts(input)) continue;
-    copies.push_back({i, input, 0});
-    input = contiguous(input.dtype, input.shape);
-  }
-  Kernel kernel = def.prepare(call);
-  if (copies.empty()) return kernel;
-  int64_t end = align_up(kernel.scratch_bytes, kAlignment);
-  for (Copied& copied : copies) {
-    copied.offset = end;
-    end += align_up(copied.from.bytes(), kAlignment);
-  }
-  return {end, [kernel, copies](const Memory& memory) { return bind_with_copies(kernel, copies, memory); }};
-}
-
-// Likewise, in f32 what the kernel does not compute in f16 and bf16.
-Kernel prepare_in_any_precision(const KernelDef& def, const KernelCall& call) {
-  const bool as_it_is = !has_low_precision(call) || (def.native != nullptr && def.native(call));
-  if (as_it_is) return prepare_with_copies(def, call);
-  return upcast_wrapper(call, def.tiling ? def.tiling(call) : Tiling{},
-                        [&def](KernelCall wide) { return prepare_with_copies(def, std::move(wide)); });
-}
-
 const KernelDef& definition(const KernelTable& table, const KernelCall& call, const std::string& device) {
   const std::string& op = call.op.def.name;
   if (const KernelDef* def = table.find(op)) return *def;
@@ -152,7 +101,7 @@ Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t p
   call.least_scratch = lowered.least_scratch;
   call.amx_tiles = lowered.amx_tiles;
   mark_blocked(call, lowered, place, op, def.blocking);
-  return prepare_in_any_precision(def, call);
+  return table.lower(def, call);
 }
 
 LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
@@ -170,21 +119,21 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
 LoweredOp prepare_added(const Lowered& lowered, const Program& program, const Op& op) {
   const program::OwnedOpCall op_call(program, op);
   const KernelCall call = call_of(program, op, *op_call, lowered.threads);
-  return with_cost(definition(kernels_of(lowered.device), call, lowered.device).prepare(call), program, op);
+  const KernelTable& table = kernels_of(lowered.device);
+  return with_cost(table.lower(definition(table, call, lowered.device), call), program, op);
 }
 
 Kernel prepare_call(KernelCall call, const DeviceOptions& options) {
-  use_threads(call.threads);
   const KernelTable& table = kernels_of(options.device);
   call.amx_tiles = options.amx_tiles.value_or(table.has_amx_tiles());
-  return prepare_in_any_precision(definition(table, call, options.device), call);
+  return table.lower(definition(table, call, options.device), call);
 }
 
 Lowered prepare(Program program, const DeviceOptions& options) {
   program::verify_bound(program);
   const KernelTable& table = kernels_of(options.device);
   Lowered lowered{{}, {}, options.device, thread_count(options)};
-  use_threads(lowered.threads);  // libraries size their scratch by it
+  lowered.alignment = device::find_device(options.device).traits().alignment;
   lowered.amx_tiles = options.amx_tiles.value_or(table.has_amx_tiles());
   const bool blocks = table.prefers_blocks() || lowered.amx_tiles;
   Blocked blocked = blocks ? block_channels(std::move(program), table) : without_blocks(std::move(program));

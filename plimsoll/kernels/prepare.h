@@ -21,6 +21,7 @@ struct Lowered {
   std::vector<LoweredOp> ops;  // one for each of the program's
   std::string device = "cpu";
   int threads = 1;
+  int64_t alignment = kAlignment;  // of buffers on the device, see device::Traits
 
   // What was decided for all ops together, see blocking.h and Use.
   std::vector<bool> blocked_values = {};

@@ -14,6 +14,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/plan/cost_cache.h"
 
 namespace plimsoll::plan {
@@ -141,7 +142,7 @@ std::string text_of(const CostFile& file) {
 LoadedCosts load_costs(const std::string& path) {
   try {
     CostFile file = read_costs(path);
-    const auto own = file.find(kernels::machine_id());
+    const auto own = file.find(device::cpu_device().cost_id());
     return {own == file.end() ? CostTable{} : std::move(own->second), ""};
   } catch (const std::exception& error) {
     return {{}, fmt::format("the cost cache {} is ignored and will be written anew: {}", path, error.what())};
@@ -157,7 +158,7 @@ void save_costs(const std::string& path, const CostTable& table) {
     file = read_costs(path);
   } catch (const std::exception&) {  // written anew
   }
-  CostTable& own = file[kernels::machine_id()];
+  CostTable& own = file[device::cpu_device().cost_id()];
   merge(own, table);
   trim(own);
   trim(file);

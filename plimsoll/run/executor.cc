@@ -5,16 +5,23 @@
 #include <chrono>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/threads.h"
 
 namespace plimsoll::run {
 
 using program::Value;
 
-Executor::Executor(kernels::Lowered lowered, plan::MemoryPlan plan, Arena& arena)
-    : lowered_(std::move(lowered)), plan_(std::move(plan)), arena_(arena) {
+Executor::Executor(kernels::Lowered lowered, plan::MemoryPlan plan, Arena& arena,
+                   std::shared_ptr<device::Stream> stream)
+    : lowered_(std::move(lowered)),
+      plan_(std::move(plan)),
+      arena_(arena),
+      device_(device::find_device(lowered_.device)),
+      stream_(stream ? std::move(stream) : device_.stream({.threads = lowered_.threads})) {
   if (arena.bytes() < arena_bytes()) {
     throw ArgumentError(fmt::format("the plan takes {} bytes, the arena has {}", arena_bytes(), arena.bytes()));
   }
+  const device::ThreadScope scope(lowered_.threads);
   for (size_t op = 0; op < lowered_.ops.size(); ++op) {
     kernels::Kernel& kernel = lowered_.ops[op].kernel;
     if (!kernel.bind) continue;
@@ -24,7 +31,15 @@ Executor::Executor(kernels::Lowered lowered, plan::MemoryPlan plan, Arena& arena
   }
 }
 
-void Executor::step() {
+// Work that is enqueued refers to tasks and arena.
+Executor::~Executor() {
+  try {
+    synchronize();
+  } catch (const std::exception&) {  // nobody is left to be told
+  }
+}
+
+void Executor::enqueue_step() {
   try {
     run_tasks();
   } catch (...) {
@@ -33,14 +48,40 @@ void Executor::step() {
   }
 }
 
+void Executor::synchronize() {
+  try {
+    stream_->synchronize();
+  } catch (const device::KernelFault& fault) {
+    if (spill_file_) spill_file_->drain();
+    report(fault.found());
+  } catch (...) {
+    if (spill_file_) spill_file_->drain();
+    throw;
+  }
+}
+
+void Executor::step() {
+  enqueue_step();
+  synchronize();
+}
+
+void Executor::report(const device::FaultRecord& found) const {
+  const program::Op& op = program().ops.at(static_cast<size_t>(found.op - 1));
+  const std::string& result = op.outputs.empty() || !op.outputs[0] ? op.def->name : program()[op.outputs[0]].name;
+  throw ArgumentError(fmt::format(
+      "{} %{}: index {} at place {} of {} is out of range, expected {} to {}", op.def->name, result, found.value,
+      found.place, program()[op.inputs.at(static_cast<size_t>(found.operand))].name, found.least, found.most));
+}
+
 void Executor::run_tasks() {
   if (op_seconds_.empty()) {
-    for (const kernels::Task& task : tasks_) task();
+    for (const kernels::Task& task : tasks_) task(*stream_);
     return;
   }
   auto start = std::chrono::steady_clock::now();
   for (size_t i = 0; i < tasks_.size(); ++i) {
-    tasks_[i]();
+    tasks_[i](*stream_);
+    stream_->synchronize();
     const auto end = std::chrono::steady_clock::now();
     op_seconds_[task_ops_[i]] = std::chrono::duration<double>(end - start).count();
     start = end;
@@ -50,22 +91,37 @@ void Executor::run_tasks() {
 kernels::Memory Executor::memory_of(int32_t op) const {
   const program::Op& described = program().ops[static_cast<size_t>(op)];
   kernels::Memory memory;
-  for (const Value value : described.inputs) memory.inputs.push_back(at(value));
-  for (const Value value : described.outputs) memory.outputs.push_back(value ? at(value) : nullptr);
-  memory.scratch = arena_.data() + plan_.scratch_offset(op);
+  for (const Value value : described.inputs) memory.inputs.push_back(device_.kernel_address(at(value)));
+  for (const Value value : described.outputs) {
+    memory.outputs.push_back(value ? device_.kernel_address(at(value)) : nullptr);
+  }
+  memory.scratch = device_.kernel_address(arena_.data() + plan_.scratch_offset(op));
+  memory.fault = stream_->fault();
+  memory.op = op;
   return memory;
 }
 
 std::byte* Executor::at(Value value) const { return arena_.data() + plan_.offset_of(program(), value); }
 
-std::span<std::byte> Executor::bytes(Value value) {
-  const auto size = static_cast<size_t>(element_bytes(program()[value].type.dtype));
-  return {checked_data(value, size), static_cast<size_t>(elements(value)) * size};
-}
-
 int64_t Executor::elements(Value value) const { return program()[value].type.shape.elements().constant(); }
 
-std::byte* Executor::checked_data(Value value, size_t element_size) const {
+void Executor::read_bytes(const std::byte* from, std::span<std::byte> to) {
+  synchronize();
+  if (!to.empty()) device_.read(to, from);
+}
+
+void Executor::write_bytes(std::byte* to, std::span<const std::byte> from) {
+  synchronize();
+  if (!from.empty()) device_.write(to, from);
+}
+
+void Executor::require_elements(Value value, size_t count) const {
+  if (elements(value) == static_cast<int64_t>(count)) return;
+  const program::ValueInfo& info = program()[value];
+  throw ArgumentError(fmt::format("%{} is {}: {} numbers do not fill it", info.name, info.type.text(), count));
+}
+
+std::byte* Executor::checked_at(Value value, size_t element_size) const {
   const program::ValueInfo& info = program()[value];
   if (element_bytes(info.type.dtype) != static_cast<int64_t>(element_size)) {
     throw ArgumentError(

@@ -22,15 +22,14 @@ void check(const program::ValueInfo& value) {
 std::vector<float> read_floats(Executor& executor, program::Value value) {
   const program::ValueInfo& info = executor.program()[value];
   check(info);
-  const std::span<const std::byte> bytes = executor.bytes(value);
-  std::vector<float> floats(bytes.size() / static_cast<size_t>(element_bytes(info.type.dtype)));
-  if (floats.empty()) return floats;
-  if (info.type.dtype == DType::f32) {
-    std::memcpy(floats.data(), bytes.data(), bytes.size());
-  } else {
+  if (info.type.dtype == DType::f32) return executor.read<float>(value);
+  std::vector<float> floats;
+  executor.view_bytes(value, [&](std::span<const std::byte> bytes) {
+    floats.resize(bytes.size() / 2);
+    if (floats.empty()) return;
     kernels::low_precision_lines(info.type.dtype)
-        .upcast(floats.data(), executor.data<uint16_t>(value).data(), static_cast<int64_t>(floats.size()));
-  }
+        .upcast(floats.data(), reinterpret_cast<const uint16_t*>(bytes.data()), static_cast<int64_t>(floats.size()));
+  });
   return floats;
 }
 
@@ -47,12 +46,13 @@ void write_rounded(DType dtype, std::span<const float> floats, std::span<std::by
 void write_floats(Executor& executor, program::Value value, std::span<const float> floats) {
   const program::ValueInfo& info = executor.program()[value];
   check(info);
-  const std::span<std::byte> bytes = executor.bytes(value);
-  if (bytes.size() != floats.size() * static_cast<size_t>(element_bytes(info.type.dtype))) {
-    throw ArgumentError(
-        fmt::format("%{} is {}: {} numbers do not fill it", info.name, info.type.text(), floats.size()));
-  }
-  write_rounded(info.type.dtype, floats, bytes);
+  executor.fill_bytes(value, [&](std::span<std::byte> bytes) {
+    if (bytes.size() != floats.size() * static_cast<size_t>(element_bytes(info.type.dtype))) {
+      throw ArgumentError(
+          fmt::format("%{} is {}: {} numbers do not fill it", info.name, info.type.text(), floats.size()));
+    }
+    write_rounded(info.type.dtype, floats, bytes);
+  });
 }
 
 }  // namespace plimsoll::run

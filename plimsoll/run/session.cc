@@ -56,11 +56,13 @@ Session::Session(program::Program program, const kernels::DeviceOptions& device,
     : Session(one(plan_as_it_is(std::move(program), device)), budget) {}
 
 Session::Session(std::vector<Planned> programs, const Budget& budget)
-    : pages_(FilePages::host(host_page_bytes(largest_arena(programs)))),
-      arena_(pages_, largest_arena(programs), budget) {
+    : device_(device::find_device(programs.at(0).lowered.device)),
+      pages_(device_.pages(largest_arena(programs))),
+      arena_(*pages_, largest_arena(programs), budget),
+      stream_(device_.stream({.threads = programs.at(0).lowered.threads})) {
   for (size_t i = 1; i < programs.size(); ++i) require_same_places(programs[0], programs[i]);
   for (Planned& planned : programs) {
-    executors_.emplace_back(std::move(planned.lowered), std::move(planned.memory), arena_);
+    executors_.emplace_back(std::move(planned.lowered), std::move(planned.memory), arena_, stream_);
   }
 }
 

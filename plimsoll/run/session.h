@@ -1,9 +1,8 @@
-// Programs ready to run in memory of their own on the host: prepared, planned, their arena taken, their kernels bound.
+// Programs ready to run in memory of their own on a device: prepared, planned, their arena taken, their kernels bound.
 #pragma once
 
 #include <deque>
 
-#include "plimsoll/memory/file_pages.h"
 #include "plimsoll/run/executor.h"
 
 namespace plimsoll::run {
@@ -24,8 +23,8 @@ class Session {
   // ResourceExhausted, with nothing taken, when the arena is above the budget.
   Session(program::Program program, const kernels::DeviceOptions& device, const Budget& budget);
 
-  // Programs that take turns in one arena, as large as the largest of them needs it. They keep the same parameters and
-  // state, at the same offsets; ArgumentError names the first that is not so.
+  // Programs of one device that take turns in one arena, as large as the largest of them needs it. They keep the same
+  // parameters and state, at the same offsets; ArgumentError names the first that is not so.
   Session(std::vector<Planned> programs, const Budget& budget);
 
   Executor& executor(size_t i = 0) { return executors_[i]; }
@@ -33,8 +32,10 @@ class Session {
   int64_t arena_bytes() const { return arena_.bytes(); }
 
  private:
-  FilePages pages_;
+  device::Device& device_;
+  std::unique_ptr<PageSource> pages_;
   Arena arena_;
+  std::shared_ptr<device::Stream> stream_;
   std::deque<Executor> executors_;
 };
 

@@ -129,7 +129,8 @@ plan::StepOfBatch step_of_batch(const StepRequest& request) {
     models::StepOptions asked = request.step;
     asked.sizes["batch"] = batch;
     asked.train.eight_bit_state = quantized;
-    return kernels::prepare(models::build_step(request.model, asked), {.threads = request.threads});
+    return kernels::prepare(models::build_step(request.model, asked),
+                            {.device = request.device, .threads = request.threads});
   };
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/train/overhead.h"
@@ -20,7 +21,7 @@ constexpr int kTries = 4;
 constexpr int64_t kSparePlanning = 4 * kMiB;
 constexpr int64_t kPlanningGrain = 2 * kMiB;
 
-// Calls f(name, bytes of the value) for everything that the session's programs keep in the arena from step to step, the
+// Calls f(name, executor, value) for everything that the session's programs keep in the arena from step to step, the
 // sums of gradients aside: they are zero between steps. Names are the same in every form of the step.
 template <class F>
 void for_each_kept(run::Session& session, const F& f) {
@@ -31,7 +32,7 @@ void for_each_kept(run::Session& session, const F& f) {
     for (const program::Value value : *list) {
       const bool is_spilled = std::find(spilled.begin(), spilled.end(), value) != spilled.end();
       if (is_spilled || program[value].category == Category::gradient) continue;
-      f(program[value].name, executor.bytes(value));
+      f(program[value].name, executor, value);
     }
   }
 }
@@ -91,6 +92,12 @@ class Fitting {
     trim_heap();
     const int64_t held_bytes = process_memory().bytes();
     const kernels::Lowered whole = forms_.whole();
+    device::Device& device = device::find_device(whole.device);
+    if (!device.traits().is_host) {
+      card_ = &device;
+      overhead_ = device.overhead_bytes();
+      return;
+    }
     const auto ops = static_cast<int64_t>(whole.ops.size());
     const Bound bound{.steps = ops, .threads = whole.threads};
     overhead_ = booked_overhead(bound, held_bytes) - ops * kStepBytes;
@@ -101,16 +108,17 @@ class Fitting {
     no_fit.overhead_bytes = overhead_;
     for (int i = 0; i < kTries; ++i) {
       plan::PlanOptions asked = options_;
-      asked.step_bytes = kStepBytes;
-      asked.budget_bytes = std::max<int64_t>(0, whole_pages(arena_within(budget_.bytes, no_fit.overhead_bytes)));
+      asked.step_bytes = step_bytes();
+      asked.budget_bytes = std::max<int64_t>(0, arena_left(no_fit.overhead_bytes));
       auto planned = plan::plan_step(forms_, asked);
       if (auto* refused = std::get_if<plan::Refusal>(&planned)) {
         no_fit.refusal = std::move(*refused);
+        if (card_ != nullptr) no_fit.refusal.smallest_steps = 0;
         break;
       }
       auto& step = std::get<plan::StepPlan>(planned);
-      no_fit.refusal.smallest_steps = step.steps();
-      no_fit.refusal.smallest_bytes = step.arena_bytes + step.steps() * kStepBytes;
+      no_fit.refusal.smallest_steps = card_ != nullptr ? 0 : step.steps();
+      no_fit.refusal.smallest_bytes = step.arena_bytes + step.steps() * step_bytes();
       Fit fit = bind(std::move(step), asked.budget_bytes);
       if (fit.margin_bytes >= 0) return fit;
       if (planning_bytes() > budget_.bytes) break;
@@ -121,8 +129,20 @@ class Fitting {
   }
 
  private:
-  // The most until now, where it is of this call.
-  int64_t planning_bytes() const { return process_peak_bytes() > peak_before_ ? peak_until_now() : 0; }
+  // Steps of a plan take memory of the host; a card's budget does not see them.
+  int64_t step_bytes() const { return card_ != nullptr ? 0 : kStepBytes; }
+  int64_t whole_bytes(int64_t arena_bytes, int64_t overhead_bytes) const {
+    return card_ != nullptr ? arena_bytes + overhead_bytes : process_bytes(arena_bytes, overhead_bytes);
+  }
+  int64_t arena_left(int64_t overhead_bytes) const {
+    return card_ != nullptr ? budget_.bytes - overhead_bytes : whole_pages(arena_within(budget_.bytes, overhead_bytes));
+  }
+
+  // The most until now, where it is of this call. Planning takes nothing of a card.
+  int64_t planning_bytes() const {
+    if (card_ != nullptr) return 0;
+    return process_peak_bytes() > peak_before_ ? peak_until_now() : 0;
+  }
 
   Fit bind(plan::StepPlan step, int64_t arena_budget) const {
     const Bound bound{.steps = step.steps(), .threads = step.programs[0].lowered.threads};
@@ -133,8 +153,8 @@ class Fitting {
     trim_heap();
     fit.session = bind_plan(fit.plan, budget_);
     trim_heap();
-    fit.overhead_bytes = measured_overhead(bound, fit.plan.arena_bytes);
-    fit.predicted_peak_bytes = std::max(process_bytes(fit.plan.arena_bytes, fit.overhead_bytes), planning_bytes());
+    fit.overhead_bytes = card_ != nullptr ? card_->overhead_bytes() : measured_overhead(bound, fit.plan.arena_bytes);
+    fit.predicted_peak_bytes = std::max(whole_bytes(fit.plan.arena_bytes, fit.overhead_bytes), planning_bytes());
     fit.margin_bytes = budget_.bytes - fit.predicted_peak_bytes;
     return fit;
   }
@@ -142,6 +162,7 @@ class Fitting {
   plan::StepForms forms_;
   Budget budget_;
   plan::PlanOptions options_;
+  device::Device* card_ = nullptr;  // that the step runs on, where it is not the host; the budget is of its memory then
   int64_t peak_before_ = process_peak_bytes();
   int64_t overhead_ = 0;  // booked beside the arena and its steps
 };
@@ -155,20 +176,21 @@ std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& bu
 
 std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget,
                                     SpillFile& spill_store, const plan::PlanOptions& options) {
-  SpillFile::Job last = -1;
-  for_each_kept(*fit.session, [&](const std::string& name, std::span<std::byte> bytes) {
-    const auto size = static_cast<int64_t>(bytes.size());
-    last = spill_store.write(bytes.data(), size, spill_store.slot(name, size));
+  for_each_kept(*fit.session, [&](const std::string& name, run::Executor& executor, program::Value value) {
+    executor.view_bytes(value, [&](std::span<const std::byte> bytes) {
+      const auto size = static_cast<int64_t>(bytes.size());
+      spill_store.wait(spill_store.write(bytes.data(), size, spill_store.slot(name, size)));
+    });
   });
-  spill_store.wait(last);
   fit.session.reset();
   auto fitted = Fitting(forms, budget, options).run();
   if (auto* again = std::get_if<Fit>(&fitted)) {
-    for_each_kept(*again->session, [&](const std::string& name, std::span<std::byte> bytes) {
-      const auto size = static_cast<int64_t>(bytes.size());
-      last = spill_store.read(bytes.data(), size, spill_store.slot(name, size));
+    for_each_kept(*again->session, [&](const std::string& name, run::Executor& executor, program::Value value) {
+      executor.fill_bytes(value, [&](std::span<std::byte> bytes) {
+        const auto size = static_cast<int64_t>(bytes.size());
+        spill_store.wait(spill_store.read(bytes.data(), size, spill_store.slot(name, size)));
+      });
     });
-    spill_store.wait(last);
   }
   return fitted;
 }

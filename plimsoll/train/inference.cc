@@ -11,7 +11,7 @@ namespace {
 
 StepRequest request_of(models::ModelInfo model, const InferenceOptions& options) {
   kernels::kernels_of(options.device);  // says so where there is no such device
-  StepRequest request{.model = std::move(model), .threads = options.threads};
+  StepRequest request{.model = std::move(model), .device = options.device, .threads = options.threads};
   request.step.training = false;
   request.step.precision = options.precision;
   request.step.sizes = options.sizes;
@@ -51,7 +51,9 @@ Inference::~Inference() = default;
 std::vector<float> Inference::run(const Batch& batch) {
   run::Executor& executor = impl_->fit.session->executor();
   const program::Program& program = executor.program();
-  for (const program::Value input : program.inputs) batch.read(program, input, 0, executor.bytes(input));
+  for (const program::Value input : program.inputs) {
+    executor.fill_bytes(input, [&](std::span<std::byte> into) { batch.read(program, input, 0, into); });
+  }
   executor.step();
   return run::read_floats(executor, program.outputs.front());
 }

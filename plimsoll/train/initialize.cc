@@ -1,9 +1,13 @@
 #include "plimsoll/train/initialize.h"
 
+#include <algorithm>
+
 #include "plimsoll/run/floats.h"
 
 namespace plimsoll::train {
 namespace {
+
+using program::QuantizedParameter;
 
 // Given ones alone: there is nothing to draw of truth.
 void start_boolean(std::span<uint8_t> into, const models::Init& init) {
@@ -16,30 +20,46 @@ void start_boolean(std::span<uint8_t> into, const models::Init& init) {
   }
 }
 
-void start_value(run::Executor& executor, program::Value value, const models::Init& init,
-                 const std::vector<program::QuantizedParameter>& quantized, uint64_t seed, uint64_t stream) {
-  const DType dtype = executor.program()[value].type.dtype;
-  if (dtype == DType::f32) return models::draw(init, executor.data<float>(value), seed, stream);
-  for (const program::QuantizedParameter& parameter : quantized) {
-    if (parameter.weights != value) continue;
-    return models::draw(init, executor.data<int8_t>(value), executor.data<float>(parameter.scales), seed, stream);
-  }
-  if (dtype == DType::i64) return init.values->read(executor.data<int64_t>(value), 0);
-  if (dtype == DType::boolean) return start_boolean(executor.data<uint8_t>(value), init);
-  std::vector<float> floats(executor.bytes(value).size() / 2);
-  models::draw(init, floats, seed, stream);
-  run::write_floats(executor, value, floats);
+void start_quantized(run::Executor& executor, const QuantizedParameter& parameter, const models::Init& init,
+                     uint64_t seed, uint64_t stream) {
+  executor.fill<int8_t>(parameter.weights, [&](std::span<int8_t> into) {
+    executor.fill<float>(parameter.scales,
+                         [&](std::span<float> scales) { models::draw(init, into, scales, seed, stream); });
+  });
 }
 
 }  // namespace
+
+void start_value(run::Executor& executor, program::Value value, const models::Init& init, uint64_t seed,
+                 uint64_t stream) {
+  const program::Type& type = executor.program()[value].type;
+  if (type.dtype == DType::f32) {
+    return executor.fill<float>(value, [&](std::span<float> into) { models::draw(init, into, seed, stream); });
+  }
+  if (type.dtype == DType::i64) {
+    return executor.fill<int64_t>(value, [&](std::span<int64_t> into) { init.values->read(into, 0); });
+  }
+  if (type.dtype == DType::boolean) {
+    return executor.fill<uint8_t>(value, [&](std::span<uint8_t> into) { start_boolean(into, init); });
+  }
+  std::vector<float> floats(static_cast<size_t>(type.shape.elements().constant()));
+  models::draw(init, floats, seed, stream);
+  run::write_floats(executor, value, floats);
+}
 
 void start_values(run::Executor& executor, const std::vector<models::Init>& inits,
                   const std::vector<models::Init>& state_inits, uint64_t seed,
                   const std::vector<program::QuantizedParameter>& quantized) {
   const program::Program& program = executor.program();
   uint64_t stream = 0;
+  const auto start_one = [&](program::Value value, const models::Init& init) {
+    const auto is_of = [&](const QuantizedParameter& parameter) { return parameter.weights == value; };
+    const auto found = std::find_if(quantized.begin(), quantized.end(), is_of);
+    if (found != quantized.end()) return start_quantized(executor, *found, init, seed, stream++);
+    start_value(executor, value, init, seed, stream++);
+  };
   const auto start = [&](const std::vector<program::Value>& values, const std::vector<models::Init>& how) {
-    for (size_t i = 0; i < how.size(); ++i) start_value(executor, values[i], how[i], quantized, seed, stream++);
+    for (size_t i = 0; i < how.size(); ++i) start_one(values[i], how[i]);
   };
   start(program.parameters, inits);
   start(program.state, state_inits);

@@ -7,6 +7,11 @@
 
 namespace plimsoll::train {
 
+// One value of f32, f16 or bf16. Each `stream` (a parameter's place in its model) has numbers of its own under one
+// seed.
+void start_value(run::Executor& executor, program::Value value, const models::Init& init, uint64_t seed,
+                 uint64_t stream);
+
 // `inits` of the parameters and `state_inits` of the first of the state, one after the other; the rest of the state
 // starts as the arena's pages were, at zero. Parameters in f16, bf16 or i8 are rounded.
 void start_values(run::Executor& executor, const std::vector<models::Init>& inits,

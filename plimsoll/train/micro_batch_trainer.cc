@@ -54,11 +54,13 @@ double MicroBatchTrainer::counted(const MicroBatch& micro_batch, const Batch& ba
   if (!mean.ignored) {
     return static_cast<double>(micro_batch.executor->program()[mean.counted].type.shape.elements().constant());
   }
-  batch.read(micro_batch.executor->program(), mean.counted, micro_batch.first,
-             micro_batch.executor->bytes(mean.counted));
-  const auto targets = micro_batch.executor->data<int64_t>(mean.counted);
-  return static_cast<double>(targets.size()) -
-         static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
+  double count = 0;
+  micro_batch.executor->fill<int64_t>(mean.counted, [&](std::span<int64_t> targets) {
+    batch.read(micro_batch.executor->program(), mean.counted, micro_batch.first, std::as_writable_bytes(targets));
+    count = static_cast<double>(targets.size()) -
+            static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
+  });
+  return count;
 }
 
 // The share of each micro-batch in the loss of the whole batch.
@@ -74,21 +76,21 @@ std::vector<double> MicroBatchTrainer::weights(const Batch& batch) {
 float MicroBatchTrainer::run(const MicroBatch& micro_batch, float weight, const Batch& batch) {
   run::Executor& executor = *micro_batch.executor;
   const Program& program = executor.program();
-  for (const Value input : micro_batches_.samples) batch.read(program, input, micro_batch.first, executor.bytes(input));
-  executor.data<float>(program.find("micro_batch.weight"))[0] = weight;
+  for (const Value input : micro_batches_.samples) {
+    executor.fill_bytes(input, [&](std::span<std::byte> into) { batch.read(program, input, micro_batch.first, into); });
+  }
+  executor.write_one(program.find("micro_batch.weight"), weight);
   for (const Value seed : seeds_of(program)) {
-    const auto pair = executor.data<int64_t>(seed);
-    pair[0] = static_cast<int64_t>(options_.seed) + steps_;
-    pair[1] = micro_batch.first;
+    write_seed(executor, seed, static_cast<int64_t>(options_.seed) + steps_, micro_batch.first);
   }
   executor.step();
-  return executor.data<float>(loss_of(program))[0];
+  return executor.read_one<float>(loss_of(program));
 }
 
 // Inputs do not stay where the programs take turns.
 void MicroBatchTrainer::update() {
   const Value rate = micro_batches_.update->program().find("optimizer.rate");
-  micro_batches_.update->data<float>(rate)[0] = static_cast<float>(options_.rate);
+  micro_batches_.update->write_one(rate, static_cast<float>(options_.rate));
   micro_batches_.update->step();
 }
 

@@ -34,6 +34,7 @@ struct StepRequest {
   bool micro_batches = true;
   bool measure = false;  // time kernels, and remember the times
   double measure_s = 3;  // at most
+  std::string device = "cpu";
   int threads = 0;
   Listener listener = {};
 };

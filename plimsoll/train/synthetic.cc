@@ -85,7 +85,9 @@ void SyntheticBatch::read(const Program& program, Value input, int64_t first, st
 
 void fill_inputs(run::Executor& executor, uint64_t seed) {
   const SyntheticBatch batch(seed, executor.threads());
-  for (const Value input : executor.program().inputs) batch.read(executor.program(), input, 0, executor.bytes(input));
+  for (const Value input : executor.program().inputs) {
+    executor.fill_bytes(input, [&](std::span<std::byte> into) { batch.read(executor.program(), input, 0, into); });
+  }
 }
 
 }  // namespace plimsoll::train

@@ -28,6 +28,12 @@ std::vector<Value> seeds_of(const Program& program) {
   return seeds;
 }
 
+void write_seed(run::Executor& executor, Value seed, int64_t number, int64_t first_sample) {
+  if (executor.program()[seed].type.shape.empty()) return executor.write_one(seed, number);
+  const int64_t pair[] = {number, first_sample};
+  executor.write<int64_t>(seed, pair);
+}
+
 Trainer::Trainer(run::Executor& executor, const TrainerOptions& options)
     : executor_(executor),
       options_(options),
@@ -41,22 +47,21 @@ void Trainer::read(const Batch& batch) {
   const Program& program = executor_.program();
   for (const Value input : program.inputs) {
     const bool is_seed = std::find(seeds_.begin(), seeds_.end(), input) != seeds_.end();
-    if (!is_seed && !program[input].type.shape.empty()) batch.read(program, input, 0, executor_.bytes(input));
+    if (is_seed || program[input].type.shape.empty()) continue;
+    executor_.fill_bytes(input, [&](std::span<std::byte> into) { batch.read(program, input, 0, into); });
   }
 }
 
 float Trainer::run() {
   ++steps_;
   if (const Value rate = executor_.program().find("optimizer.rate")) {
-    executor_.data<float>(rate)[0] = static_cast<float>(options_.rate);
+    executor_.write_one(rate, static_cast<float>(options_.rate));
   }
   for (const Value seed : seeds_) {
-    const auto pair = executor_.data<int64_t>(seed);
-    pair[0] = static_cast<int64_t>(options_.seed) + steps_;
-    pair[1] = 0;  // the first sample
+    write_seed(executor_, seed, static_cast<int64_t>(options_.seed) + steps_, 0);
   }
   executor_.step();
-  return executor_.data<float>(loss_)[0];
+  return executor_.read_one<float>(loss_);
 }
 
 float Trainer::step(const Batch& batch) {

@@ -23,6 +23,9 @@ program::Value loss_of(const program::Program& program);
 // The inputs that ops draw from: what changes from step to step.
 std::vector<program::Value> seeds_of(const program::Program& program);
 
+// What a seed is in a step: a number, and for i64[2] the place in the whole batch of the first sample of the program's.
+void write_seed(run::Executor& executor, program::Value seed, int64_t number, int64_t first_sample);
+
 class Trainer {
  public:
   // The program must be a training step whose first output is the loss. Parameters and state are the caller's.

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <thread>
 
+#include "plimsoll/device/cuda/paper.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/kernels/cpu/support/low_precision.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/program/autodiff.h"
@@ -22,6 +24,11 @@ using program::Array;
 using program::Arrays;
 using program::Program;
 using program::Value;
+
+std::string& chosen_device() {
+  static std::string device = "cpu";
+  return device;
+}
 
 double rounded(DType dtype, double x) {
   const auto narrow = static_cast<float>(x);
@@ -46,45 +53,52 @@ Array<double> random_array(const Program& program, Value value, const Comparison
   return array;
 }
 
-void store_low_precision(std::span<uint16_t> data, const Array<double>& array, uint16_t (*to_half)(float)) {
-  for (size_t i = 0; i < data.size(); ++i) data[i] = to_half(static_cast<float>(array.reals[i]));
-}
-
 std::vector<float> upcasted(std::span<const uint16_t> data, float (*from_half)(uint16_t)) {
   std::vector<float> wide;
   for (const uint16_t half : data) wide.push_back(from_half(half));
   return wide;
 }
 
+// `convert` takes a real number to an element.
+template <class T, class F>
+void store(run::Executor& executor, Value value, const Array<double>& array, const F& convert) {
+  executor.fill<T>(value, [&](std::span<T> data) {
+    for (size_t i = 0; i < data.size(); ++i) {
+      data[i] = is_floating(array.dtype) ? convert(array.reals[i]) : static_cast<T>(array.ints[i]);
+    }
+  });
+}
+
 template <class T>
-void store(std::span<T> data, const Array<double>& array) {
-  for (size_t i = 0; i < data.size(); ++i) {
-    data[i] = is_floating(array.dtype) ? static_cast<T>(array.reals[i]) : static_cast<T>(array.ints[i]);
-  }
+void store(run::Executor& executor, Value value, const Array<double>& array) {
+  store<T>(executor, value, array, [](double x) { return static_cast<T>(x); });
 }
 
 void load_value(run::Executor& executor, Value value, const Array<double>& array) {
   switch (array.dtype) {
     case DType::f32:
-      return store(executor.data<float>(value), array);
+      return store<float>(executor, value, array);
     case DType::f16:
-      return store_low_precision(executor.data<uint16_t>(value), array, kernels::to_f16);
+      return store<uint16_t>(executor, value, array, [](double x) { return kernels::to_f16(static_cast<float>(x)); });
     case DType::bf16:
-      return store_low_precision(executor.data<uint16_t>(value), array, kernels::to_bf16);
+      return store<uint16_t>(executor, value, array, [](double x) { return kernels::to_bf16(static_cast<float>(x)); });
     case DType::f64:
-      return store(executor.data<double>(value), array);
+      return store<double>(executor, value, array);
     case DType::i64:
-      return store(executor.data<int64_t>(value), array);
+      return store<int64_t>(executor, value, array);
     case DType::i32:
-      return store(executor.data<int32_t>(value), array);
+      return store<int32_t>(executor, value, array);
     default:
-      return store(executor.data<uint8_t>(value), array);
+      return store<uint8_t>(executor, value, array);
   }
 }
 
 // A few roundings of what an op reads and makes.
 constexpr double kF16Tolerance = 3e-3;
 constexpr double kBf16Tolerance = 2e-2;
+
+// Cards compute some of what is f64 in f32.
+double least_f64_tolerance() { return compared_device() == "cpu" ? 0 : 1e-6; }
 
 template <class T, class Expected>
 void expect_near(std::span<const T> found, const std::vector<Expected>& expected, double tolerance,
@@ -107,30 +121,32 @@ void expect_value(run::Executor& executor, Value value, const Array<double>& exp
   const std::string& name = executor.program()[value].name;
   switch (expected.dtype) {
     case DType::f32:
-      return expect_near<float>(executor.data<float>(value), expected.reals, tolerance, name);
+      return expect_near<float>(executor.read<float>(value), expected.reals, tolerance, name);
     case DType::f16:
-      return expect_near<float>(upcasted(executor.data<uint16_t>(value), kernels::from_f16), expected.reals,
+      return expect_near<float>(upcasted(executor.read<uint16_t>(value), kernels::from_f16), expected.reals,
                                 std::max(tolerance, kF16Tolerance), name);
     case DType::bf16:
-      return expect_near<float>(upcasted(executor.data<uint16_t>(value), kernels::from_bf16), expected.reals,
+      return expect_near<float>(upcasted(executor.read<uint16_t>(value), kernels::from_bf16), expected.reals,
                                 std::max(tolerance, kBf16Tolerance), name);
     case DType::f64:
-      return expect_near<double>(executor.data<double>(value), expected.reals, tolerance, name);
+      return expect_near<double>(executor.read<double>(value), expected.reals,
+                                 std::max(tolerance, least_f64_tolerance()), name);
     case DType::i64:
-      return expect_near<int64_t>(executor.data<int64_t>(value), expected.ints, 0, name);
+      return expect_near<int64_t>(executor.read<int64_t>(value), expected.ints, 0, name);
     case DType::i32:
-      return expect_near<int32_t>(executor.data<int32_t>(value), expected.ints, 0, name);
+      return expect_near<int32_t>(executor.read<int32_t>(value), expected.ints, 0, name);
     default:
-      return expect_near<uint8_t>(executor.data<uint8_t>(value), expected.ints, 0, name);
+      return expect_near<uint8_t>(executor.read<uint8_t>(value), expected.ints, 0, name);
   }
 }
 
 void expect_step(const Program& program, const Arrays<double>& values, const program::Evaluation<double>& expected,
                  double tolerance, int threads) {
-  run::Session session(program, {.threads = threads}, machine_budget());
+  run::Session session(program, {.device = compared_device(), .threads = threads}, compared_budget());
   run::Executor& executor = session.executor();
   load(executor, values);
   executor.step();
+  if (cuda::CompileOnly::architecture() != nullptr) return;  // nothing was computed
   for (const Value value : program.outputs) {
     expect_value(executor, value, expected.outputs.at(program[value].name), tolerance);
   }
@@ -183,9 +199,16 @@ std::vector<std::vector<float>> outputs_of(const Program& program, const Arrays<
   return outputs;
 }
 
+void compare_on(std::string device) { chosen_device() = std::move(device); }
+const std::string& compared_device() { return chosen_device(); }
+Budget compared_budget() { return device::find_device(compared_device()).budget(); }
+
 void expect_agreement(const Program& program, const Arrays<double>& values, double tolerance) {
-  const auto expected = program::evaluate<double>(program, values);
+  if (compared_device().empty()) GTEST_SKIP() << "there is no such device here";
+  const bool computes = cuda::CompileOnly::architecture() == nullptr;
+  const auto expected = computes ? program::evaluate<double>(program, values) : program::Evaluation<double>{};
   for (const int threads : {1, 2}) {
+    if (threads > 1 && compared_device() != "cpu") continue;
     if (threads > static_cast<int>(std::thread::hardware_concurrency())) continue;
     SCOPED_TRACE(fmt::format("{} threads\n{}", threads, program::write_program(program)));
     expect_step(program, values, expected, tolerance, threads);

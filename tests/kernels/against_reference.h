@@ -1,4 +1,4 @@
-// Runs programs on the CPU's kernels and compares every output, and parameters and state as the step leaves them, with
+// Runs programs on a device's kernels and compares every output, and parameters and state as the step leaves them, with
 // the reference evaluator in f64.
 #pragma once
 
@@ -8,6 +8,11 @@
 #include "plimsoll/run/executor.h"
 
 namespace plimsoll {
+
+// The device that comparisons run on, for the process: "cpu" at first. Where it is "", comparisons are skipped.
+void compare_on(std::string device);
+const std::string& compared_device();
+Budget compared_budget();
 
 struct Comparison {
   double low = -1;  // of random floating values

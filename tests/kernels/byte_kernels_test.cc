@@ -49,7 +49,7 @@ void expect_floats(std::span<const float> found, const std::vector<float>& expec
 
 void expect_bytes(run::Executor& executor, Value value, const std::vector<int64_t>& expected) {
   const bool is_signed = executor.program()[value].type.dtype == DType::i8;
-  const std::span<const uint8_t> found = executor.data<uint8_t>(value);
+  const std::vector<uint8_t> found = executor.read<uint8_t>(value);
   for (size_t i = 0; i < found.size(); ++i) {
     ASSERT_EQ(is_signed ? static_cast<int8_t>(found[i]) : found[i], expected[i]) << "byte " << i;
   }
@@ -66,7 +66,7 @@ void expect_same(const Program& program, const Arrays<double>& values) {
     for (const Value value : program.outputs) {
       const auto& right = expected.at(program[value].name);
       if (is_floating(right.dtype)) {
-        expect_floats(executor.data<float>(value), right.reals, program[value].name);
+        expect_floats(executor.read<float>(value), right.reals, program[value].name);
       } else {
         expect_bytes(executor, value, right.ints);
       }

@@ -112,8 +112,8 @@ TEST(Epilogue, IsTheSameAsOpsOfTheirOwn) {
   run::Executor& executor = session.executor();
   load(executor, random_values(program, {}));
   executor.step();
-  const auto apart = executor.data<float>(program.outputs[0]);
-  const auto together = executor.data<float>(program.outputs[1]);
+  const auto apart = executor.read<float>(program.outputs[0]);
+  const auto together = executor.read<float>(program.outputs[1]);
   float largest = 1;
   for (const float x : apart) largest = std::max(largest, x);
   const double tolerance = sum_tolerance(64 * 9 + 2) * largest;

@@ -1,5 +1,7 @@
 // One and two threads give the same bits, for every op of these models but those that docs/kernels.md names: there
 // oneDNN divides sums by the number of threads.
+#include "plimsoll/device/threads.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -113,9 +115,9 @@ std::set<std::string> find_different(const program::Program& step) {
   std::set<std::string> differ;
   for (size_t i = 0; i < one.ops.size(); ++i) {
     if (!one.ops[i].kernel.bind || !seen.insert(plan::cost_key(one, static_cast<int32_t>(i))).second) continue;
-    use_threads(1);
+    device::use_threads(1);
     const auto expected = OneOp(one, i).run();
-    use_threads(2);
+    device::use_threads(2);
     if (OneOp(two, i).run() != expected) differ.insert(one.program.ops[i].def->name);
   }
   EXPECT_GT(seen.size(), 5U);

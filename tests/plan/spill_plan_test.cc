@@ -165,8 +165,8 @@ TEST_F(SpillPlan, IsHeldToWhatACopyMeans) {
 TEST_F(SpillPlan, NeedsAFileToRun) {
   kernels::use_spill_file(nullptr);
   const Applied applied = apply(plan_at(4096), lowered_);
-  FilePages pages = FilePages::host(host_page_bytes(applied.memory.placement.arena_bytes));
-  Arena arena(pages, applied.memory.placement.arena_bytes, {INT64_MAX, "test"});
+  const auto pages = device::find_device(applied.lowered.device).pages(applied.memory.placement.arena_bytes);
+  Arena arena(*pages, applied.memory.placement.arena_bytes, {INT64_MAX, "test"});
   EXPECT_THROW(run::Executor(applied.lowered, applied.memory, arena), UnsupportedError);
 }
 

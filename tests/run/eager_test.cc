@@ -46,15 +46,16 @@ TEST(Eager, ShowsViewsWithoutMemory) {
   EXPECT_EQ(shop.live_bytes(), live);
   EXPECT_EQ(transposed.values<float>(), (Floats{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(odd.values<float>(), (Floats{1, 3, 5}));
-  x.data<float>()[1] = 7;
+  x.write(Floats{0, 7, 2, 3, 4, 5});
   EXPECT_EQ(flat.values<float>()[1], 7);
   EXPECT_EQ(odd.item(), 7);
   EXPECT_EQ(repeated.values<float>()[10], 7);
   EXPECT_TRUE(odd.shares_memory_with(x));
   EXPECT_FALSE(transposed.contiguous().shares_memory_with(x));
   EXPECT_EQ((transposed * transposed).values<float>()[2], 49);
-  EXPECT_THROW(transposed.data<float>(), ArgumentError);
-  EXPECT_THROW(x.data<double>(), ArgumentError);
+  EXPECT_THROW(transposed.write(Floats(6)), ArgumentError);
+  EXPECT_THROW(x.write(Floats(5)), ArgumentError);
+  EXPECT_THROW(x.write(std::vector<double>(6)), ArgumentError);
 }
 
 TEST(Eager, GivesMemoryBackWithTheLastHandle) {
@@ -110,7 +111,7 @@ TEST(Eager, GivesEveryLeafAGradientOfItsOwn) {
   (a + b).sum().backward();
   EXPECT_TRUE(a.grad().is_contiguous());
   EXPECT_FALSE(a.grad().shares_memory_with(b.grad()));
-  a.grad().data<float>()[0] = 9;
+  a.grad().write(Floats{9, 9, 9});
   EXPECT_EQ(b.grad().item(), 1);
 }
 
@@ -255,7 +256,7 @@ struct SmallNet {
         b1(context.parameter("b1", {DType::f32, {6}})),
         w2(context.parameter("w2", {DType::f32, {3, 6}})),
         adam(context, {w1, b1, w2}, {.rate = 0.1}) {
-    for (const Tensor& w : {w1, w2}) std::ranges::copy(ramp(w.elements(), 0.07F), w.data<float>().begin());
+    for (const Tensor& w : {w1, w2}) w.write(ramp(w.elements(), 0.07F));
   }
 
   float step() {

@@ -9,6 +9,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/run/eager/interpret.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/synthetic.h"
 #include "tests/run/eager_fixture.h"
 #include "tests/run/zoo_names.h"
@@ -28,26 +29,21 @@ models::Step small_step(const ModelInfo& model) {
 
 void start(run::Executor& executor, const models::Step& step) {
   train::fill_inputs(executor, 1);
-  executor.data<float>(step.program.find("optimizer.rate"))[0] = 0.01F;
+  executor.write_one<float>(step.program.find("optimizer.rate"), 0.01F);
   uint64_t stream = 0;
   const auto draw = [&](const std::vector<Value>& values, const std::vector<models::Init>& inits) {
     for (size_t i = 0; i < inits.size(); ++i) {
-      models::draw(inits[i], executor.data<float>(values[i]), 1, stream++);
+      train::start_value(executor, values[i], inits[i], 1, stream++);
     }
   };
   draw(step.program.parameters, step.inits);
   draw(step.program.state, step.state_inits);
 }
 
-std::span<std::byte> bytes_of(run::Executor& executor, Value value) {
-  const auto size = executor.program()[value].type.spec().bytes();
-  std::byte* data = nullptr;
-  if (element_bytes(executor.program()[value].type.dtype) == 8) {
-    data = reinterpret_cast<std::byte*>(executor.data<int64_t>(value).data());
-  } else {
-    data = reinterpret_cast<std::byte*>(executor.data<float>(value).data());
-  }
-  return {data, static_cast<size_t>(size)};
+std::vector<std::byte> bytes_of(run::Executor& executor, Value value) {
+  std::vector<std::byte> copy;
+  executor.view_bytes(value, [&](std::span<const std::byte> bytes) { copy.assign(bytes.begin(), bytes.end()); });
+  return copy;
 }
 
 std::vector<Value> kept_values(const Program& program) {
@@ -63,16 +59,17 @@ NamedTensors copies(Context& context, run::Executor& executor) {
   for (const Value value : values) {
     const program::ValueInfo& info = executor.program()[value];
     Tensor tensor = context.empty(info.type.spec(), info.name, info.category);
-    std::ranges::copy(bytes_of(executor, value), tensor.state()->data.at());
+    tensor.fill_bytes([&](std::span<std::byte> into) { std::ranges::copy(bytes_of(executor, value), into.begin()); });
     tensors.emplace(info.name, tensor);
   }
   return tensors;
 }
 
-void expect_same_bits(run::Executor& executor, Value value, const Tensor& tensor) {
-  const auto expected = bytes_of(executor, value);
-  const auto* found = tensor.state()->data.at();
-  EXPECT_EQ(std::memcmp(expected.data(), found, expected.size()), 0) << executor.program()[value].name;
+void expect_same_bits(Workshop& shop, run::Executor& executor, Value value, const Tensor& tensor) {
+  const std::vector<std::byte> expected = bytes_of(executor, value);
+  std::vector<std::byte> found(expected.size());
+  shop.context.engine().device().read(found, tensor.state()->data.at());
+  EXPECT_EQ(found, expected) << executor.program()[value].name;
 }
 
 class EagerZoo : public testing::TestWithParam<std::string_view> {};
@@ -91,9 +88,10 @@ TEST_P(EagerZoo, TrainsToTheBitsOfTheExecutor) {
     executor.step();
     const NamedTensors outputs = run(shop.context, program, tensors);
     for (const Value value : program.outputs) {
-      expect_same_bits(executor, value, outputs.at(program[value].name));
+      expect_same_bits(shop, executor, value, outputs.at(program[value].name));
     }
-    for (const Value value : kept_values(program)) expect_same_bits(executor, value, tensors.at(program[value].name));
+    for (const Value value : kept_values(program))
+      expect_same_bits(shop, executor, value, tensors.at(program[value].name));
   }
 }
 

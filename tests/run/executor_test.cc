@@ -10,6 +10,7 @@
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/trainer.h"
 #include "tests/kernels/against_reference.h"
 #include "tests/run/allocation_count.h"
@@ -87,7 +88,7 @@ TEST_P(ZooRun, GivesTheSameBitsTwice) {
     load(session.executor(), values);
     for (int i = 0; i < 3; ++i) {
       session.executor().step();
-      found.push_back(session.executor().data<float>(step.program.outputs[0])[0]);
+      found.push_back(session.executor().read_one<float>(step.program.outputs[0]));
     }
   }
   EXPECT_EQ(losses[0], losses[1]);
@@ -108,8 +109,8 @@ TEST(Executor, RefusesAnArenaThatIsTooSmall) {
   kernels::Lowered lowered = kernels::prepare(program);
   plan::MemoryPlan memory = plan::plan_memory(lowered);
   EXPECT_EQ(memory.placement.arena_bytes, 2 * 1216);
-  FilePages pages = FilePages::host(4096);
-  Arena arena(pages, 2048, {1 << 20, "test"});
+  const auto pages = device::find_device(lowered.device).pages(2048);
+  Arena arena(*pages, 2048, {1 << 20, "test"});
   EXPECT_THROW(run::Executor(lowered, memory, arena), ArgumentError);
 }
 
@@ -119,7 +120,7 @@ TEST(Trainer, LowersTheLossOfAnMlp) {
   run::Session session(step.program, {}, machine_budget());
   run::Executor& executor = session.executor();
   for (size_t i = 0; i < step.inits.size(); ++i) {
-    models::draw(step.inits[i], executor.data<float>(step.program.parameters[i]), 1, i);
+    train::start_value(executor, step.program.parameters[i], step.inits[i], 1, i);
   }
   train::Trainer trainer(executor, {});
   const float first = trainer.step();

@@ -69,13 +69,15 @@ void load(run::Executor& executor, const Floats& floats, const std::vector<progr
   }
   for (const auto& [weights, scales] : quantized) {
     const std::vector<float>& from = floats.at(program[weights].name);
-    const std::span<int8_t> bytes = executor.data<int8_t>(weights);
-    const std::span<float> of_rows = executor.data<float>(scales);
+    std::vector<int8_t> bytes(from.size());
+    std::vector<float> of_rows = executor.read<float>(scales);
     const size_t columns = bytes.size() / of_rows.size();
     for (size_t row = 0; row < of_rows.size(); ++row) {
-      of_rows[row] =
-          program::quantize_row(std::span(from).subspan(row * columns, columns), bytes.subspan(row * columns, columns));
+      of_rows[row] = program::quantize_row(std::span(from).subspan(row * columns, columns),
+                                           std::span(bytes).subspan(row * columns, columns));
     }
+    executor.write<int8_t>(weights, bytes);
+    executor.write<float>(scales, of_rows);
   }
 }
 
@@ -156,7 +158,7 @@ TEST(I8, AModelThatWasTrainedGivesTheSameAnswers) {
   run::Executor& executor = session.executor();
   load(executor, drawn(training), {});
   train::fill_inputs(executor, 1);
-  executor.data<float>(training.program.find("optimizer.rate"))[0] = 1e-3F;
+  executor.write_one<float>(training.program.find("optimizer.rate"), 1e-3F);
   for (int i = 0; i < 60; ++i) executor.step();
   Floats learnt;
   for (const program::Value value : training.program.parameters) {
@@ -169,7 +171,7 @@ TEST(I8, AModelThatWasTrainedGivesTheSameAnswers) {
   const std::vector<float> wide = result(step.program, learnt);
   const std::vector<float> narrow = result(i8.program, learnt, i8.parameters);
   EXPECT_LT(relative_error(narrow, wide), 0.05);
-  const auto target = executor.data<int64_t>(training.program.find("target"));
+  const auto target = executor.read<int64_t>(training.program.find("target"));
   for (size_t n = 0; n < 16; ++n) {
     ASSERT_EQ(answer(std::span(wide).subspan(n * 10, 10)), static_cast<size_t>(target[n])) << "it has learnt nothing";
     EXPECT_EQ(answer(std::span(narrow).subspan(n * 10, 10)), static_cast<size_t>(target[n]));

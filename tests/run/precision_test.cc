@@ -91,15 +91,15 @@ TEST(Precision, AStepWhoseGradientsOverflowIsSkipped) {
   const program::Value scale = step.program.find("optimizer.loss_scale");
   const auto weights = [&] { return run::read_floats(executor, step.program.parameters[0]); };
   const std::vector<float> before = weights();
-  executor.data<int64_t>(scale)[0] = 20;  // 2^36: above all of f16
+  executor.write<int64_t>(scale, std::vector<int64_t>{20, 0});  // 2^36: above all of f16
   trainer.step();
   EXPECT_EQ(weights(), before);
-  EXPECT_EQ(executor.data<int64_t>(scale)[0], 19);
-  executor.data<int64_t>(scale)[0] = -16;  // 1
+  EXPECT_EQ(executor.read<int64_t>(scale)[0], 19);
+  executor.write<int64_t>(scale, std::vector<int64_t>{-16, 0});  // 1
   trainer.step();
   EXPECT_NE(weights(), before);
-  EXPECT_EQ(executor.data<int64_t>(scale)[0], -16);
-  EXPECT_EQ(executor.data<int64_t>(scale)[1], 1);
+  EXPECT_EQ(executor.read<int64_t>(scale)[0], -16);
+  EXPECT_EQ(executor.read<int64_t>(scale)[1], 1);
 }
 
 TEST(Precision, AllocatesNothingInAStep) {

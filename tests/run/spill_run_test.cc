@@ -91,7 +91,7 @@ TEST_F(SpillRun, HasNoCopyUnderWayWhenAnOpFails) {
   values["i"].ints[0] = 64;
   load(session.executor(), values);
   EXPECT_THROW(session.executor().step(), ArgumentError);
-  session.executor().data<int64_t>(program_.find("i"))[0] = 1;
+  session.executor().write_one<int64_t>(program_.find("i"), 1);
   session.executor().step();
 }
 

@@ -5,6 +5,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll {
@@ -25,7 +26,7 @@ Training train(program::Optimizer optimizer, bool coded) {
   run::Executor& executor = session.executor();
   EXPECT_EQ(plan::estimate(kernels::prepare(step.program, {.threads = 1})).peak_bytes, executor.arena_bytes());
   for (size_t i = 0; i < step.inits.size(); ++i) {
-    models::draw(step.inits[i], executor.data<float>(step.program.parameters[i]), 1, i);
+    train::start_value(executor, step.program.parameters[i], step.inits[i], 1, i);
   }
   train::Trainer trainer(executor, {.rate = optimizer == program::Optimizer::momentum ? 1e-2 : 1e-3});
   Training training{{}, executor.arena_bytes()};

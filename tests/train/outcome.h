@@ -10,6 +10,7 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/synthetic.h"
 #include "plimsoll/train/trainer.h"
 
@@ -48,13 +49,15 @@ inline void start_values(run::Executor& executor, const std::vector<models::Init
                          const std::vector<models::Init>& state_inits) {
   uint64_t stream = 0;
   for (size_t i = 0; i < inits.size(); ++i) {
-    models::draw(inits[i], executor.data<float>(executor.program().parameters[i]), 1, stream++);
+    train::start_value(executor, executor.program().parameters[i], inits[i], 1, stream++);
   }
   for (size_t i = 0; i < state_inits.size(); ++i) {
-    models::draw(state_inits[i], executor.data<float>(executor.program().state[i]), 1, stream++);
+    train::start_value(executor, executor.program().state[i], state_inits[i], 1, stream++);
   }
   // Of f16: 2^8, with which no step of these models is skipped.
-  if (const auto scale = executor.program().find("optimizer.loss_scale")) executor.data<int64_t>(scale)[0] = -8;
+  if (const auto scale = executor.program().find("optimizer.loss_scale")) {
+    executor.write<int64_t>(scale, std::vector<int64_t>{-8, 0});
+  }
 }
 
 template <class T>
@@ -64,7 +67,7 @@ Outcome outcome_of(T& trainer, run::Executor& executor) {
   for (const program::Value state : executor.program().state) {
     const std::string& name = executor.program()[state].name;
     if (!name.ends_with(".velocity")) continue;
-    const auto data = executor.data<float>(state);
+    const auto data = executor.read<float>(state);
     outcome.gradients[name] = {data.begin(), data.end()};
   }
   for (int i = 1; i < kSteps; ++i) outcome.losses.push_back(trainer.step());

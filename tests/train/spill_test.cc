@@ -15,6 +15,7 @@
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/train/fit.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/micro_batch_trainer.h"
 #include "plimsoll/train/overhead.h"
 #include "tests/memory/sanitized.h"
@@ -37,7 +38,7 @@ const models::ModelInfo& model() { return models::find_model("mlp"); }
 
 void start(run::Executor& executor, const std::vector<models::Init>& inits) {
   for (size_t i = 0; i < inits.size(); ++i) {
-    models::draw(inits[i], executor.data<float>(executor.program().parameters[i]), 1, i);
+    train::start_value(executor, executor.program().parameters[i], inits[i], 1, i);
   }
 }
 
@@ -177,8 +178,10 @@ TEST(Refit, KeepsParametersApartWhoseNamesHaveOneHash) {
                               }};
   auto fitted = train::fit_step(forms, machine_budget());
   auto& fit = std::get<train::Fit>(fitted);
-  const auto data = [&](train::Fit& of, size_t i) { return of.session->executor().data<float>(program.parameters[i]); };
-  for (size_t i = 0; i < 2; ++i) std::fill_n(data(fit, i).begin(), 4, static_cast<float>(i + 1));
+  for (size_t i = 0; i < 2; ++i) {
+    fit.session->executor().write<float>(program.parameters[i], std::vector<float>(4, static_cast<float>(i + 1)));
+  }
+  const auto data = [&](train::Fit& of, size_t i) { return of.session->executor().read<float>(program.parameters[i]); };
   SpillFile spill_store(PLIMSOLL_SOURCE_DIR);
   auto again = train::refit_step(fit, forms, machine_budget(), spill_store);
   auto& refit = std::get<train::Fit>(again);

@@ -49,7 +49,7 @@ class Stream {
   }
 
   void add_piece(const Kernel& update, const program::OpDef& def, Memory memory, int64_t first, int64_t count) {
-    Piece piece{first, count, {}, nullptr};
+    Piece piece{first, count, {}, {}};
     std::byte* buffer = memory.scratch + buffer_of(pieces_.size());
     for (const int operand : states_) {
       piece.state.push_back(buffer);

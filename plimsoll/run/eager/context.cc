@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "plimsoll/base/error.h"
 
@@ -91,7 +90,7 @@ Tensor Context::empty(const TensorSpec& spec, std::string_view name, Category ca
 
 Tensor Context::zeros(const TensorSpec& spec, std::string_view name, Category category) {
   Tensor tensor = empty(spec, name, category);
-  std::fill_n(tensor.state()->data.at(), spec.bytes(), std::byte{});
+  tensor.fill_bytes([](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{}); });
   return tensor;
 }
 
@@ -109,7 +108,7 @@ Tensor Context::copied(const TensorSpec& spec, size_t given, const std::byte* fr
     throw ArgumentError(fmt::format("{} values are given for {}", given, spec.text()));
   }
   Tensor tensor = empty(spec);
-  if (given > 0) std::memcpy(tensor.state()->data.at(), from, static_cast<size_t>(spec.bytes()));
+  engine_.device().write(tensor.state()->data.at(), std::span(from, static_cast<size_t>(spec.bytes())));
   return tensor;
 }
 

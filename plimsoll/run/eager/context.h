@@ -19,7 +19,7 @@ class Context {
   Tensor full(const TensorSpec& spec, double value);
   // A leaf that requires a gradient, zero at first.
   Tensor parameter(std::string_view name, const TensorSpec& spec);
-  // T is float, double, int64_t, int32_t, uint8_t; for others, `empty` and data().
+  // T is float, double, int64_t, int32_t, uint8_t; for others, `empty` and Tensor::fill.
   template <class T>
   Tensor from(const Shape& shape, std::span<const T> values);
   template <class T>
@@ -38,7 +38,9 @@ class Context {
   Engine& engine() { return engine_; }
   // From now on, what is let go of when the pool is short may go to a file in this folder: where that is faster than
   // computing it again, and where nothing else can be done. SystemError when the folder cannot hold one.
-  void spill_to(const std::string& folder) { evictor_->spill_to(std::make_shared<SpillStore>(folder)); }
+  void spill_to(const std::string& folder) {
+    evictor_->spill_to(std::make_shared<SpillStore>(folder, engine_.device()));
+  }
   int64_t spills() const { return evictor_->spills(); }  // blocks that went to the file
 
   int64_t evictions() const { return evictor_->evictions(); }  // blocks that were let go to be computed again

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/threads.h"
 #include "plimsoll/run/eager/key.h"
 
 namespace plimsoll::eager {
@@ -55,7 +56,11 @@ int overwritten_by(const program::OpDef& def, size_t k) {
 }  // namespace
 
 Engine::Engine(Pool& pool, EngineOptions options)
-    : pool_(pool), options_(std::move(options)), threads_(kernels::thread_count(options_.device)) {
+    : pool_(pool),
+      options_(std::move(options)),
+      threads_(kernels::thread_count(options_.device)),
+      device_(device::find_device(options_.device.device)),
+      stream_(device_.stream({.threads = threads_})) {
   kernels::kernels_of(options_.device.device);  // UnsupportedError now, not at the first op
 }
 
@@ -152,18 +157,35 @@ Data Engine::make(const Result& result, const EagerCall& use) {
 
 void Engine::compute(const Prepared& prepared, const EagerCall& use, const std::vector<Data>& results) {
   kernels::Memory memory;
-  for (const Data& input : use.inputs) memory.inputs.push_back(input.at());
-  for (const Data& result : results) memory.outputs.push_back(result ? result.at() : nullptr);
+  memory.fault = stream_->fault();
+  for (const Data& input : use.inputs) memory.inputs.push_back(device_.kernel_address(input.at()));
+  for (const Data& result : results) {
+    memory.outputs.push_back(result ? device_.kernel_address(result.at()) : nullptr);
+  }
   std::shared_ptr<Storage> scratch;
   if (prepared.kernel.scratch_bytes > 0) {
     const uint32_t tag = pool_.tag(Category::scratch, use.def.name);
     scratch = take({.bytes = prepared.kernel.scratch_bytes, .tag = tag, .op = use.def.name});
-    memory.scratch = scratch->data();
+    memory.scratch = device_.kernel_address(scratch->data());
   }
+  const device::ThreadScope scope(threads_);
   const kernels::Task task = prepared.kernel.bind(memory);
   const auto start = std::chrono::steady_clock::now();
-  task();
+  task(*stream_);
+  synchronize(use);
   last_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// An op that fails is to say so before its results are seen, so each is waited for.
+void Engine::synchronize(const EagerCall& use) {
+  try {
+    stream_->synchronize();
+  } catch (const device::KernelFault& fault) {
+    const device::FaultRecord& found = fault.found();
+    throw ArgumentError(fmt::format("{}: index {} at place {} of {} is out of range, expected {} to {}", use.def.name,
+                                    found.value, found.place, use.def.input_name(found.operand), found.least,
+                                    found.most));
+  }
 }
 
 }  // namespace plimsoll::eager

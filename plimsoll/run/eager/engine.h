@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "plimsoll/device/device.h"
 #include "plimsoll/kernels/prepare.h"
 #include "plimsoll/run/eager/data.h"
 
@@ -46,8 +47,8 @@ struct EagerCall {
 
 class Engine {
  public:
-  // The pool must outlive the engine and all Data. ArgumentError for a thread count that makes no sense,
-  // UnsupportedError for a device that was not built.
+  // The pool, of pages of the device, must outlive the engine and all Data. ArgumentError for a thread count that makes
+  // no sense, UnsupportedError for a device that was not built.
   Engine(Pool& pool, EngineOptions options);
 
   // The results, one for each of the definition; nothing where absent. ArgumentError from the op's rules and kernels,
@@ -58,6 +59,7 @@ class Engine {
   Data allocate(const TensorSpec& spec, Category category, std::string_view name, std::string_view op = {});
 
   Pool& pool() const { return pool_; }
+  device::Device& device() const { return device_; }
   int64_t prepared() const { return prepared_count_; }   // kernels ever prepared
   double last_seconds() const { return last_seconds_; }  // that the last op computed
 
@@ -80,12 +82,15 @@ class Engine {
   Data make(const Result& result, const EagerCall& use);
   void compute(const Prepared& prepared, const EagerCall& use, const std::vector<Data>& results);
   std::shared_ptr<Storage> take(const Request& request);
+  void synchronize(const EagerCall& use);
 
   static constexpr size_t kMostPrepared = 4096;  // then all are forgotten: shapes that change in every step
 
   Pool& pool_;
   EngineOptions options_;
   int threads_;
+  device::Device& device_;
+  std::unique_ptr<device::Stream> stream_;
   std::unordered_map<std::string, std::shared_ptr<const Prepared>> cache_;
   int64_t prepared_count_ = 0;
   double last_seconds_ = 0;

@@ -1,7 +1,6 @@
-// A context with memory of its own on the host, under a budget: pages, pool and context in one.
+// A context with memory of its own on a device, under a budget: pages, pool and context in one.
 #pragma once
 
-#include "plimsoll/memory/file_pages.h"
 #include "plimsoll/run/eager/context.h"
 
 namespace plimsoll::eager {
@@ -9,15 +8,15 @@ namespace plimsoll::eager {
 class Host {
  public:
   explicit Host(const Budget& budget, const kernels::DeviceOptions& device = {})
-      : pages_(FilePages::host(host_page_bytes(budget.bytes))),
-        pool_(pages_, budget, recorder_),
+      : pages_(device::find_device(device.device).pages(budget.bytes)),
+        pool_(*pages_, budget, recorder_),
         context_(pool_, {.device = device}) {}
 
   Context& context() { return context_; }
   Pool& pool() { return pool_; }
 
  private:
-  FilePages pages_;
+  std::unique_ptr<PageSource> pages_;
   trace::Recorder recorder_{0};
   Pool pool_;
   Context context_;

@@ -9,7 +9,7 @@ Tensor zeros(Context& context, const TensorSpec& spec) {
 
 Tensor scalar(Context& context, double value) {
   Tensor tensor = zeros(context, {DType::f32, {}});
-  tensor.data<float>()[0] = static_cast<float>(value);
+  tensor.write(std::vector{static_cast<float>(value)});
   return tensor;
 }
 

@@ -21,7 +21,7 @@ class Adam {
   // Updates all parameters that have a gradient.
   void step();
   void clear_grads();
-  void set_rate(double rate) { rate_.data<float>()[0] = static_cast<float>(rate); }
+  void set_rate(double rate) { rate_.write(std::vector{static_cast<float>(rate)}); }
 
  private:
   struct Moments {

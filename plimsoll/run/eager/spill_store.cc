@@ -19,7 +19,13 @@ std::shared_ptr<SpilledBlock> SpillStore::put(const Storage& storage) {
   const int64_t bytes = storage.bytes();
   const int64_t offset = take_slot(bytes);
   auto spilled = std::make_shared<SpilledBlock>(shared_from_this(), offset, bytes);
-  wait(file_.write(storage.data(), bytes, offset), bytes);
+  if (device_.traits().is_host) {
+    wait(file_.write(storage.data(), bytes, offset), bytes);
+  } else {
+    std::vector<std::byte> copy(static_cast<size_t>(bytes));
+    device_.read(copy, storage.data());
+    wait(file_.write(copy.data(), bytes, offset), bytes);
+  }
   return spilled;
 }
 
@@ -31,7 +37,12 @@ int64_t SpillStore::take_slot(int64_t bytes) {
   return offset;
 }
 
-void SpillStore::read(std::byte* into, int64_t bytes, int64_t offset) { wait(file_.read(into, bytes, offset), bytes); }
+void SpillStore::read(std::byte* into, int64_t bytes, int64_t offset) {
+  if (device_.traits().is_host) return wait(file_.read(into, bytes, offset), bytes);
+  std::vector<std::byte> copy(static_cast<size_t>(bytes));
+  wait(file_.read(copy.data(), bytes, offset), bytes);
+  device_.write(into, copy);
+}
 
 void SpillStore::wait(SpillFile::Job job, int64_t bytes) {
   const auto start = std::chrono::steady_clock::now();

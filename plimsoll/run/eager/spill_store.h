@@ -36,7 +36,7 @@ class SpilledBlock {
 class SpillStore : public std::enable_shared_from_this<SpillStore> {
  public:
   // SystemError as from SpillFile.
-  explicit SpillStore(const std::string& folder) : file_(folder) {}
+  SpillStore(const std::string& folder, device::Device& device) : file_(folder), device_(device) {}
 
   // SystemError when the disk is full.
   std::shared_ptr<SpilledBlock> put(const Storage& storage);
@@ -51,6 +51,7 @@ class SpillStore : public std::enable_shared_from_this<SpillStore> {
   void wait(SpillFile::Job job, int64_t bytes);
 
   SpillFile file_;
+  device::Device& device_;                // of the blocks
   std::multimap<int64_t, int64_t> free_;  // offsets of slots, by their bytes
   int64_t slots_ = 0;
   double moved_bytes_ = 5e8;  // a guess, until there are copies

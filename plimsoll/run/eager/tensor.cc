@@ -40,19 +40,43 @@ void Tensor::backward(const Tensor& seed, const BackwardOptions& options) const 
   context_->backward(*this, seed, options);
 }
 
-std::byte* Tensor::checked_data(size_t element_size) const {
-  if (element_bytes(dtype()) != static_cast<int64_t>(element_size)) {
-    throw ArgumentError(fmt::format("{}: its elements are not of {} bytes", spec().text(), element_size));
-  }
+void Tensor::require_size(size_t element_size) const {
+  if (element_bytes(dtype()) == static_cast<int64_t>(element_size)) return;
+  throw ArgumentError(fmt::format("{}: its elements are not of {} bytes", spec().text(), element_size));
+}
+
+void Tensor::require_contiguous(size_t element_size) const {
+  require_size(element_size);
   if (!is_contiguous()) throw ArgumentError(fmt::format("{} is a view that is not contiguous", spec().text()));
-  return state_->data.at();
+}
+
+void Tensor::write_bytes(size_t element_size, size_t count, std::span<const std::byte> values) const {
+  require_contiguous(element_size);
+  if (static_cast<int64_t>(count) != elements()) {
+    throw ArgumentError(fmt::format("{} values are given for {}", count, spec().text()));
+  }
+  context_->engine().device().write(state_->data.at(), values);
+}
+
+void Tensor::fill_bytes(const std::function<void(std::span<std::byte>)>& f) const {
+  device::Device& device = context_->engine().device();
+  std::byte* at = state_->data.at();
+  const auto bytes = static_cast<size_t>(desc().bytes());
+  if (device.traits().is_host) return f(std::span(at, bytes));
+  std::vector<std::byte> copy(bytes);
+  f(copy);
+  device.write(at, copy);
 }
 
 void Tensor::copy_to(std::byte* to, size_t element_size) const {
-  if (element_bytes(dtype()) != static_cast<int64_t>(element_size)) {
-    throw ArgumentError(fmt::format("{}: its elements are not of {} bytes", spec().text(), element_size));
-  }
-  if (elements() > 0) kernels::copy_to_contiguous(desc(), state_->data.at(), to);
+  require_size(element_size);
+  if (elements() == 0) return;
+  device::Device& device = context_->engine().device();
+  if (device.traits().is_host) return kernels::copy_to_contiguous(desc(), state_->data.at(), to);
+  const Storage& storage = *state_->data.storage;
+  std::vector<std::byte> copy(static_cast<size_t>(storage.bytes()));
+  device.read(copy, storage.data());
+  kernels::copy_to_contiguous(desc(), copy.data() + (state_->data.at() - storage.data()), to);
 }
 
 Tensor Tensor::relu() const { return apply("relu", {*this}); }

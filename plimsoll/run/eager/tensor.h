@@ -47,12 +47,25 @@ class Tensor {
   bool is_contiguous() const { return desc().is_contiguous(); }
   bool shares_memory_with(const Tensor& other) const { return state_->data.storage == other.state_->data.storage; }
 
-  // The elements in place, to read and to write. T must be of the size of an element and the tensor contiguous;
-  // ArgumentError otherwise.
+  // New elements. T must be of the size of an element and the tensor contiguous; ArgumentError otherwise, and for
+  // another number of them than it has.
   template <class T>
-  std::span<T> data() const {
-    return {reinterpret_cast<T*>(checked_data(sizeof(T))), static_cast<size_t>(elements())};
+  void write(std::span<const T> values) const {
+    write_bytes(sizeof(T), values.size(), std::as_bytes(values));
   }
+  template <class T>
+  void write(const std::vector<T>& values) const {
+    write(std::span<const T>(values));
+  }
+  // Calls f(span of T), which writes all elements: where they are, or where the host cannot write there, in a copy.
+  template <class T, class F>
+  void fill(const F& f) const {
+    require_contiguous(sizeof(T));
+    fill_bytes([&](std::span<std::byte> bytes) {
+      f(std::span<T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)));
+    });
+  }
+  void fill_bytes(const std::function<void(std::span<std::byte>)>& f) const;
   // A copy of the elements in row-major order, however they lie.
   template <class T>
   std::vector<T> values() const {
@@ -106,7 +119,9 @@ class Tensor {
 
  private:
   const kernels::TensorDesc& desc() const { return state_->data.desc; }
-  std::byte* checked_data(size_t element_size) const;
+  void require_size(size_t element_size) const;
+  void require_contiguous(size_t element_size) const;
+  void write_bytes(size_t element_size, size_t count, std::span<const std::byte> values) const;
   void copy_to(std::byte* to, size_t element_size) const;
 
   Context* context_ = nullptr;

@@ -11,6 +11,7 @@
 #include "plimsoll/models/zoo/zoo.h"
 #include "plimsoll/program/train_step.h"
 #include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
 #include "plimsoll/train/synthetic.h"
 #include "plimsoll/train/trainer.h"
 
@@ -46,7 +47,7 @@ Start training_step(const models::ModelInfo& info, models::Size size, const prog
 void draw(run::Executor& executor, const Start& start) {
   uint64_t stream = 0;
   const auto draw_all = [&](const std::vector<Value>& values, const std::vector<models::Init>& inits) {
-    for (size_t i = 0; i < inits.size(); ++i) models::draw(inits[i], executor.data<float>(values[i]), 1, stream++);
+    for (size_t i = 0; i < inits.size(); ++i) train::start_value(executor, values[i], inits[i], 1, stream++);
   };
   draw_all(start.program.parameters, start.inits);
   draw_all(start.program.state, start.state_inits);
@@ -58,10 +59,10 @@ void write_safetensors(const std::string& path, run::Executor& executor, const s
   for (const Value value : values) {
     const program::ValueInfo& info = executor.program()[value];
     const bool wide = element_bytes(info.type.dtype) == 8;
-    const auto* from = wide ? reinterpret_cast<const char*>(executor.data<int64_t>(value).data())
-                            : reinterpret_cast<const char*>(executor.data<float>(value).data());
     const size_t first = data.size();
-    data.append(from, static_cast<size_t>(info.type.spec().bytes()));
+    executor.view_bytes(value, [&](std::span<const std::byte> bytes) {
+      data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    });
     header[info.name] = {{"dtype", wide ? "I64" : "F32"},
                          {"shape", info.type.spec().shape.dims()},
                          {"data_offsets", {first, data.size()}}};
@@ -88,7 +89,7 @@ void train_two_steps(const std::vector<std::string>& arguments) {
   train::Trainer trainer(executor, {.rate = kRate});
   train::fill_inputs(executor,
                      train::TrainerOptions().seed);  // with the batch that the trainer reads in its first step
-  executor.data<float>(executor.program().find("optimizer.rate"))[0] = static_cast<float>(kRate);
+  executor.write_one<float>(executor.program().find("optimizer.rate"), static_cast<float>(kRate));
   std::vector<Value> kept = start.program.parameters;
   kept.insert(kept.end(), start.program.state.begin(), start.program.state.end());
   std::vector<Value> all = kept;

@@ -1,0 +1,176 @@
+// Training steps on a card: the same models and batches as bench/gpu/step_torch.py, medians of whole steps as the card
+// runs them, the arena, and what each kind of op takes.
+//
+//   bench_gpu_step MODEL.. [--batch N] [--seq N] [--precision bf16] [--optimizer adamw] [--rounds N] [--profile]
+#include "plimsoll/models/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/device/device.h"
+#include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
+#include "plimsoll/train/trainer.h"
+
+namespace {
+
+using namespace plimsoll;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::vector<std::string> models;
+  int64_t batch = 0;
+  int64_t sequence = 0;
+  std::string precision = "bf16";
+  std::string optimizer = "adamw";
+  int rounds = 20;
+  bool profile = false;
+};
+
+Options parse(int count, char** words) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    const auto next = [&] { return std::string(i + 1 < count ? words[++i] : ""); };
+    if (word == "--batch") {
+      options.batch = std::stoll(next());
+    } else if (word == "--seq") {
+      options.sequence = std::stoll(next());
+    } else if (word == "--precision") {
+      options.precision = next();
+    } else if (word == "--optimizer") {
+      options.optimizer = next();
+    } else if (word == "--rounds") {
+      options.rounds = std::stoi(next());
+    } else if (word == "--profile") {
+      options.profile = true;
+    } else {
+      options.models.push_back(word);
+    }
+  }
+  return options;
+}
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double median(std::vector<double> all) {
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
+}
+
+// Seconds of each op of a step, run again and again on its own, in memory of its own.
+std::vector<double> seconds_by_op(const kernels::Lowered& lowered, device::Device& card) {
+  constexpr int kTimes = 5;
+  const plan::MemoryPlan plan = plan::plan_memory(lowered);
+  const auto pages = card.pages(plan.placement.arena_bytes);
+  Arena arena(*pages, plan.placement.arena_bytes, card.budget());
+  const auto stream = card.stream();
+  std::vector<double> seconds;
+  for (size_t i = 0; i < lowered.ops.size(); ++i) {
+    seconds.push_back(0);
+    if (!lowered.ops[i].kernel.bind) continue;
+    const program::Op& op = lowered.program.ops[i];
+    const auto at = [&](program::Value value) {
+      return value ? arena.data() + plan.offset_of(lowered.program, value) : nullptr;
+    };
+    kernels::Memory memory;
+    for (const program::Value value : op.inputs) memory.inputs.push_back(at(value));
+    for (const program::Value value : op.outputs) memory.outputs.push_back(at(value));
+    memory.scratch = arena.data() + plan.scratch_offset(static_cast<int32_t>(i));
+    const kernels::Task task = lowered.ops[i].kernel.bind(memory);
+    task(*stream);
+    stream->synchronize();
+    const auto start = Clock::now();
+    for (int round = 0; round < kTimes; ++round) task(*stream);
+    stream->synchronize();
+    seconds.back() = seconds_since(start) / kTimes;
+  }
+  return seconds;
+}
+
+void print_profile(const program::Program& program, const std::vector<double>& seconds) {
+  struct Sum {
+    double seconds = 0;
+    int count = 0;
+    double flops = 0;
+    double bytes = 0;
+  };
+  std::map<std::string, Sum> kinds;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const program::Op& op = program.ops[i];
+    Sum& sum = kinds[op.def->name];
+    sum.seconds += seconds[i];
+    if (seconds[i] > 0) ++sum.count;
+    sum.flops += static_cast<double>(program::flops(program, op).constant());
+    sum.bytes += static_cast<double>(program::traffic_bytes(program, op).constant());
+  }
+  std::vector<std::pair<double, std::string>> order;
+  for (const auto& [name, sum] : kinds) order.emplace_back(sum.seconds, name);
+  std::sort(order.rbegin(), order.rend());
+  for (const auto& [took, name] : order) {
+    if (took == 0) continue;
+    const Sum& sum = kinds[name];
+    fmt::print("  {:<28} {:>4} x {:>9.3f} ms {:>7.1f} TFLOP/s {:>7.0f} GB/s\n", name, sum.count, took * 1e3,
+               sum.flops / took / 1e12, sum.bytes / took / 1e9);
+  }
+}
+
+void run_model(const std::string& name, const Options& options) {
+  const models::ModelInfo& model = models::find_model(name);
+  models::StepOptions asked;
+  asked.precision = parse_dtype(options.precision);
+  asked.train.optimizer = *program::try_parse_optimizer(options.optimizer);
+  if (options.batch > 0) asked.sizes["batch"] = options.batch;
+  if (options.sequence > 0) asked.sizes["sequence"] = options.sequence;
+  const models::Step step = models::build_whole_step(model, asked);
+  device::Device& card = device::find_device("cuda");
+  const auto begin = Clock::now();
+  run::Session session(step.program, {.device = "cuda"}, card.budget());
+  run::Executor& executor = session.executor();
+  const double bound_s = seconds_since(begin);
+  train::start_values(executor, step.inits, step.state_inits, 1, step.quantized);
+  train::Trainer trainer(executor, {.rate = 1e-4F});
+  std::vector<float> losses;
+  for (int i = 0; i < 3; ++i) losses.push_back(trainer.step());
+  std::vector<double> times;
+  for (int i = 0; i < options.rounds; ++i) {
+    const auto start = Clock::now();
+    executor.step();
+    times.push_back(seconds_since(start));
+  }
+  fmt::print(
+      "{} {} batch {}: {:.2f} ms a step (median of {}, least {:.2f}), arena {}, {} ops, bound in {:.1f} s, "
+      "losses {:.5f} {:.5f} {:.5f}\n",
+      name, options.precision, options.batch, median(times) * 1e3, options.rounds,
+      *std::min_element(times.begin(), times.end()) * 1e3, format_bytes(session.arena_bytes()), executor.tasks(),
+      bound_s, losses[0], losses[1], losses[2]);
+  std::fflush(stdout);
+  if (options.profile) {
+    const kernels::Lowered lowered = kernels::prepare(step.program, {.device = "cuda"});
+    print_profile(lowered.program, seconds_by_op(lowered, card));
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const Options options = parse(count, words);
+  int status = 0;
+  for (const std::string& name : options.models) {
+    try {
+      run_model(name, options);
+    } catch (const std::exception& error) {
+      fmt::print("{}: {}\n", name, error.what());
+      status = 1;
+    }
+  }
+  return status;
+}

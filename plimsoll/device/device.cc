@@ -1,0 +1,34 @@
+#include "plimsoll/device/device.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace plimsoll::device {
+namespace {
+
+// The N of "cuda:N", 0 for "cuda", -1 for what is neither.
+int cuda_ordinal(std::string_view name) {
+  if (name == "cuda") return 0;
+  constexpr std::string_view kPrefix = "cuda:";
+  if (!name.starts_with(kPrefix)) return -1;
+  const std::string_view digits = name.substr(kPrefix.size());
+  int ordinal = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+  return error == std::errc() && end == digits.data() + digits.size() ? ordinal : -1;
+}
+
+}  // namespace
+
+KernelFault::KernelFault(const FaultRecord& found)
+    : Error(fmt::format("op {}, operand {}: {} at place {} is out of range, expected {} to {}", found.op - 1,
+                        found.operand, found.value, found.place, found.least, found.most)),
+      found_(found) {}
+
+Device& find_device(std::string_view name) {
+  if (name == "cpu") return cpu_device();
+  if (const int ordinal = cuda_ordinal(name); ordinal >= 0) return cuda_device(ordinal);
+  throw ArgumentError(fmt::format("there is no device {}, expected cpu or cuda", quote(name)));
+}
+
+}  // namespace plimsoll::device

@@ -1,0 +1,69 @@
+// A device: memory, streams, and the facts about it that plans need. Kernels, executors and eager tensors see this and
+// never the CPU. Its kernels are found by its name (kernels/device.h). Nobody but a device's own code dereferences its
+// memory: values go in and out by read and write.
+//
+// To add one: a folder or file here, an entry in find_device, a table of kernels (docs/kernels.md).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plimsoll/base/budget.h"
+#include "plimsoll/device/stream.h"
+#include "plimsoll/memory/page_source.h"
+
+namespace plimsoll::device {
+
+struct Traits {
+  std::string name;        // "cpu", "cuda:0"
+  int64_t alignment = 64;  // of every buffer in an arena, and of its size
+  bool is_host = true;     // its memory is the host's, and its stream runs work at once
+};
+
+enum class Queue : uint8_t { compute, to_device, from_device };
+
+struct StreamOptions {
+  Queue queue = Queue::compute;
+  int threads = 0;  // for work of the host and kernels of the CPU; 0: as many as are set
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const Traits& traits() const = 0;
+
+  // Where arenas and pools of about so many bytes get their memory. For one owner; the device outlives it.
+  virtual std::unique_ptr<PageSource> pages(int64_t bytes) = 0;
+
+  virtual std::unique_ptr<Stream> stream(const StreamOptions& options = {}) = 0;
+  virtual std::unique_ptr<Event> event() = 0;
+
+  // Copies that are done on return. Not ordered with streams: whoever writes or reads the same has synchronized.
+  virtual void read(std::span<std::byte> to, const std::byte* from) = 0;
+  virtual void write(std::byte* to, std::span<const std::byte> from) = 0;
+
+  // Where kernels find what is at an address of this device: the same place, but for devices that watch over theirs.
+  virtual std::byte* kernel_address(std::byte* at) const { return at; }
+
+  // What times of its kernels are kept under: the processor or card as the system names it, and what limits it now.
+  virtual std::string cost_id() const = 0;
+
+  // What this device can give now, and which rule says so.
+  virtual Budget budget() const = 0;
+  // What it takes of its own memory beside arenas and pools (a context, loaded code). 0 on the host, whose process is
+  // measured as a whole (train/overhead.h).
+  virtual int64_t overhead_bytes() const { return 0; }
+};
+
+// "cpu", or "cuda" and "cuda:N" where the build has them. The same device for the same name, made when it is first
+// asked for. ArgumentError for a name that is none, UnsupportedError for a device that was not built or is not there.
+Device& find_device(std::string_view name);
+
+Device& cpu_device();
+// ArgumentError for an ordinal that there is not, UnsupportedError where there is no driver.
+Device& cuda_device(int ordinal);
+
+}  // namespace plimsoll::device

@@ -1,0 +1,422 @@
+// Attention by AMX tiles: T is bf16 or f16, D (16 .. 128, a multiple of 16) elements in a line of q, k and v, no mask, no
+// dropout. Tiles of 64 lines pass through shared memory; scores never leave registers. Backward takes two kernels, one by
+// keys and one by queries, so that every sum has one owner and one order.
+//   ROWS: 16-line pieces of a warp in `forward`. Lines of q, k, v are D elements without gaps, on 16-byte boundaries.
+struct Heads {
+  i64 batch, heads, queries, keys, dim, width;
+  i64 q[4], k[4], v[4], mask[4];
+  i32 causal;
+  float scale;
+};
+
+#define TILE 64
+#define PITCH (D + 8)  // of a line in shared memory, so that neighbours lie in other banks
+#define STEPS (D / 16)
+#define LOG2E 1.4426950408889634f
+#define LN2 0.6931471805599453f
+
+DEVICE u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+
+DEVICE void multiply(float* c, const u32* a, u32 b0, u32 b1) {
+#ifdef IS_BF16
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+DEVICE u32 packed(float low, float high) {
+  u32 both;
+#ifdef IS_BF16
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+#else
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+#endif
+  return both;
+}
+
+DEVICE float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Lines as the second operand: 16 of them from `line` on, 16 elements from `column` on, where a line is a column of the
+// product (b[0], b[1] for the first eight lines).
+DEVICE void lines_as_columns(const T* tile, int line, int column, u32* b) {
+  const int lane = threadIdx.x & 31;
+  const T* at = tile + (line + (lane & 7) + (lane >> 4) * 8) * PITCH + column + (lane >> 3 & 1) * 8;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"(shared_address(at)));
+}
+// The same where a line is what is summed over (b[0], b[1] for the first eight elements).
+DEVICE void lines_as_rows(const T* tile, int line, int column, u32* b) {
+  const int lane = threadIdx.x & 31;
+  const T* at = tile + (line + (lane & 15)) * PITCH + column + (lane >> 4) * 8;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"(shared_address(at)));
+}
+
+// A tile of 64 lines from `first` on into shared memory, zeros after `count`. Not waited for.
+DEVICE void fetch(T* tile, const T* from, i64 stride, i64 first, i64 count) {
+  for (int piece = threadIdx.x; piece < TILE * (D / 8); piece += 128) {
+    const int line = piece / (D / 8), column = piece % (D / 8) * 8;
+    const bool inside = first + line < count;
+    const T* source = from + (inside ? first + line : 0) * stride + column;
+    const int bytes = inside ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(tile + line * PITCH + column)), "l"(source),
+                 "r"(bytes));
+  }
+}
+DEVICE void commit() { asm volatile("cp.async.commit_group;"); }
+template <int LEFT>
+DEVICE void arrived() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
+}
+
+// 16 lines as the first operand, straight from memory: `line` is the first, zeros after `count`.
+DEVICE void first_operand(const T* from, i64 stride, i64 line, i64 count, u32 (*a)[4]) {
+  const int lane = threadIdx.x & 31;
+  const i64 row = line + (lane >> 2);
+  const int column = (lane & 3) * 2;
+#pragma unroll
+  for (int k = 0; k < STEPS; ++k) {
+#pragma unroll
+    for (int part = 0; part < 4; ++part) {
+      const i64 at = row + (part & 1) * 8;
+      a[k][part] = at < count ? *(const u32*)(from + at * stride + k * 16 + column + (part >> 1) * 8) : 0;
+    }
+  }
+}
+
+DEVICE void store_lines(T* to, i64 line, i64 count, const float (*sums)[4], float factor0, float factor1) {
+  const int lane = threadIdx.x & 31;
+  const i64 row = line + (lane >> 2);
+  const int column = (lane & 3) * 2;
+#pragma unroll
+  for (int n = 0; n < D / 8; ++n) {
+    if (row < count) *(u32*)(to + row * D + n * 8 + column) = packed(sums[n][0] * factor0, sums[n][1] * factor0);
+    if (row + 8 < count) *(u32*)(to + (row + 8) * D + n * 8 + column) = packed(sums[n][2] * factor1, sums[n][3] * factor1);
+  }
+}
+
+DEVICE float over_four(float x, bool largest) {
+#pragma unroll
+  for (int step = 1; step <= 2; step <<= 1) {
+    const float other = __shfl_xor_sync(0xffffffffu, x, step);
+    x = largest ? fmaxf(x, other) : x + other;
+  }
+  return x;
+}
+
+// sums[8 tiles of 8 columns] += a (16 x D) times the 64 lines of a tile, for COUNT pieces of 16 lines.
+template <int COUNT>
+DEVICE void scores_of(float (*sums)[TILE / 8][4], const u32 (*a)[STEPS][4], const T* tile) {
+#pragma unroll
+  for (int k = 0; k < STEPS; ++k) {
+#pragma unroll
+    for (int pair = 0; pair < TILE / 16; ++pair) {
+      u32 b[4];
+      lines_as_columns(tile, pair * 16, k * 16, b);
+#pragma unroll
+      for (int r = 0; r < COUNT; ++r) {
+        multiply(sums[r][2 * pair], a[r][k], b[0], b[1]);
+        multiply(sums[r][2 * pair + 1], a[r][k], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// sums (16 x D) += weights (16 x 64) times the 64 lines of a tile, likewise.
+template <int COUNT>
+DEVICE void add_weighted(float (*sums)[D / 8][4], const float (*weights)[TILE / 8][4], const T* tile) {
+#pragma unroll
+  for (int k = 0; k < TILE / 16; ++k) {
+    u32 a[COUNT][4];
+#pragma unroll
+    for (int r = 0; r < COUNT; ++r) {
+      const float (*w)[4] = weights[r];
+      a[r][0] = packed(w[2 * k][0], w[2 * k][1]);
+      a[r][1] = packed(w[2 * k][2], w[2 * k][3]);
+      a[r][2] = packed(w[2 * k + 1][0], w[2 * k + 1][1]);
+      a[r][3] = packed(w[2 * k + 1][2], w[2 * k + 1][3]);
+    }
+#pragma unroll
+    for (int pair = 0; pair < D / 16; ++pair) {
+      u32 b[4];
+      lines_as_rows(tile, k * 16, pair * 16, b);
+#pragma unroll
+      for (int r = 0; r < COUNT; ++r) {
+        multiply(sums[r][2 * pair], a[r], b[0], b[1]);
+        multiply(sums[r][2 * pair + 1], a[r], b[2], b[3]);
+      }
+    }
+  }
+}
+
+#define LINES (64 * ROWS)  // queries of a block
+
+#ifdef FORWARD
+KERNEL __launch_bounds__(128) forward(Heads h, T* y, float* lse, const T* q, const T* k, const T* v) {
+  extern __shared__ uint4 memory[];
+  T* const tiles = (T*)memory;  // k, v, k, v
+  const i64 both = blockIdx.y;
+  const i64 batch = both / h.heads, head = both % h.heads;
+  const i64 block = (i64)gridDim.x - 1 - blockIdx.x;  // the longest first, where they differ
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const i64 line = block * LINES + warp * 16 * ROWS;
+  const T* const queries = q + batch * h.q[0] + head * h.q[1];
+  const T* const keys = k + batch * h.k[0] + head * h.k[1];
+  const T* const values = v + batch * h.v[0] + head * h.v[1];
+  i64 last = h.keys;
+  if (h.causal && (block + 1) * LINES < last) last = (block + 1) * LINES;
+  const i64 count = (last + TILE - 1) / TILE;
+  fetch(tiles, keys, h.k[2], 0, h.keys);
+  fetch(tiles + TILE * PITCH, values, h.v[2], 0, h.keys);
+  commit();
+  u32 a[ROWS][STEPS][4];
+  float out[ROWS][D / 8][4];
+  float largest[ROWS][2], sum[ROWS][2];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    first_operand(queries, h.q[2], line + 16 * r, h.queries, a[r]);
+    largest[r][0] = largest[r][1] = -INFINITE;
+    sum[r][0] = sum[r][1] = 0;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) out[r][n][e] = 0;
+    }
+  }
+  const float factor = h.scale * LOG2E;
+  for (i64 t = 0; t < count; ++t) {
+    const T* const tile_k = tiles + (t & 1) * 2 * TILE * PITCH;
+    const T* const tile_v = tile_k + TILE * PITCH;
+    if (t + 1 < count) {
+      T* const next = tiles + ((t + 1) & 1) * 2 * TILE * PITCH;
+      fetch(next, keys, h.k[2], (t + 1) * TILE, h.keys);
+      fetch(next + TILE * PITCH, values, h.v[2], (t + 1) * TILE, h.keys);
+      commit();
+      arrived<1>();
+    } else {
+      arrived<0>();
+    }
+    __syncthreads();
+    const bool cuts = (t + 1) * TILE > h.keys || (h.causal && (t + 1) * TILE - 1 > line);
+    float scores[ROWS][TILE / 8][4] = {};
+    scores_of<ROWS>(scores, a, tile_k);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      float (*s)[4] = scores[r];
+      const i64 row = line + 16 * r + (lane >> 2);
+      if (cuts) {
+#pragma unroll
+        for (int n = 0; n < TILE / 8; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const i64 j = t * TILE + n * 8 + (lane & 3) * 2 + (e & 1);
+            if (j >= h.keys || (h.causal && j > row + (e >> 1) * 8)) s[n][e] = -INFINITE;
+          }
+        }
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = -INFINITE;
+#pragma unroll
+        for (int n = 0; n < TILE / 8; ++n) top = fmaxf(top, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+        top = fmaxf(over_four(top, true) * factor, largest[r][half]);
+        const float base = top == -INFINITE ? 0 : top;
+        const float shrink = power_of_two(largest[r][half] - base);
+        float added = 0;
+#pragma unroll
+        for (int n = 0; n < TILE / 8; ++n) {
+#pragma unroll
+          for (int e = 2 * half; e < 2 * half + 2; ++e) {
+            s[n][e] = power_of_two(s[n][e] * factor - base);
+            added += s[n][e];
+          }
+        }
+        largest[r][half] = top;
+        sum[r][half] = sum[r][half] * shrink + added;
+#pragma unroll
+        for (int n = 0; n < D / 8; ++n) {
+          out[r][n][2 * half] *= shrink;
+          out[r][n][2 * half + 1] *= shrink;
+        }
+      }
+    }
+    add_weighted<ROWS>(out, scores, tile_v);
+    __syncthreads();
+  }
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    const i64 row = line + 16 * r;
+    const float total0 = over_four(sum[r][0], false), total1 = over_four(sum[r][1], false);
+    if (y != 0) store_lines(y + both * h.queries * D, row, h.queries, out[r], total0 > 0 ? 1 / total0 : 0, total1 > 0 ? 1 / total1 : 0);
+    if (lse == 0 || (lane & 3) != 0) continue;
+    const i64 at = row + (lane >> 2);
+    if (at < h.queries) lse[both * h.queries + at] = largest[r][0] * LN2 + logf(total0);
+    if (at + 8 < h.queries) lse[both * h.queries + at + 8] = largest[r][1] * LN2 + logf(total1);
+  }
+}
+#endif
+
+#ifdef BACKWARD
+// sum(dy * y) of each line, a warp for each.
+KERNEL inner(Heads h, float* delta, const T* dy, const T* y) {
+  const i64 line = (i64)blockIdx.x * 4 + threadIdx.x / 32;
+  if (line >= h.batch * h.heads * h.queries) return;
+  float sum = 0;
+  for (int d = (threadIdx.x & 31) * 2; d < D; d += 64) {
+    const i64 at = line * D + d;
+    sum += wide(dy[at]) * wide(y[at]) + wide(dy[at + 1]) * wide(y[at + 1]);
+  }
+  sum = over_warp<Add>(sum);
+  if ((threadIdx.x & 31) == 0) delta[line] = sum;
+}
+
+// dk and dv of 64 keys, 16 for each warp; goes over the queries.
+KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const T* q, const T* k, const T* v, const float* lse,
+                                      const float* delta) {
+  extern __shared__ uint4 memory[];
+  T* const tiles = (T*)memory;  // q, dy, q, dy
+  float* const numbers = (float*)(tiles + 4 * TILE * PITCH);  // lse and delta of each query, twice
+  const i64 both = blockIdx.y;
+  const i64 batch = both / h.heads, head = both % h.heads;
+  const i64 first = (i64)blockIdx.x * TILE;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const i64 line = first + warp * 16;
+  const T* const queries = q + batch * h.q[0] + head * h.q[1];
+  const T* const slopes = dy + both * h.queries * D;
+  const float* const bases = lse + both * h.queries;
+  const float* const deltas = delta + both * h.queries;
+  u32 key[1][STEPS][4], value[1][STEPS][4];
+  first_operand(k + batch * h.k[0] + head * h.k[1], h.k[2], line, h.keys, key[0]);
+  first_operand(v + batch * h.v[0] + head * h.v[1], h.v[2], line, h.keys, value[0]);
+  float of_key[1][D / 8][4] = {}, of_value[1][D / 8][4] = {};
+  const float factor = h.scale * LOG2E;
+  const i64 begin = h.causal ? first / TILE : 0;
+  const i64 count = (h.queries + TILE - 1) / TILE;
+  const auto start = [&](i64 t) {
+    T* const at = tiles + (t & 1) * 2 * TILE * PITCH;
+    fetch(at, queries, h.q[2], t * TILE, h.queries);
+    fetch(at + TILE * PITCH, slopes, D, t * TILE, h.queries);
+    commit();
+    const i64 i = t * TILE + (threadIdx.x & 63);
+    const float* from = threadIdx.x < 64 ? bases : deltas;
+    numbers[(t & 1) * 2 * TILE + threadIdx.x] = i < h.queries ? from[i] : 0;
+  };
+  if (begin < count) start(begin);
+  for (i64 t = begin; t < count; ++t) {
+    if (t + 1 < count) {
+      start(t + 1);
+      arrived<1>();
+    } else {
+      arrived<0>();
+    }
+    __syncthreads();
+    const T* const tile_q = tiles + (t & 1) * 2 * TILE * PITCH;
+    const T* const tile_dy = tile_q + TILE * PITCH;
+    const float* const base = numbers + (t & 1) * 2 * TILE;
+    float p[1][TILE / 8][4] = {};
+    scores_of<1>(p, key, tile_q);
+    const bool cuts = (t + 1) * TILE > h.queries || (h.causal && t * TILE < line + 16);
+#pragma unroll
+    for (int n = 0; n < TILE / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int column = n * 8 + (lane & 3) * 2 + (e & 1);
+        const i64 i = t * TILE + column, j = line + (lane >> 2) + (e >> 1) * 8;
+        p[0][n][e] = power_of_two(p[0][n][e] * factor - base[column] * LOG2E);
+        if (cuts && (i >= h.queries || (h.causal && j > i))) p[0][n][e] = 0;
+      }
+    }
+    add_weighted<1>(of_value, p, tile_dy);
+    float slope[1][TILE / 8][4] = {};
+    scores_of<1>(slope, value, tile_dy);
+#pragma unroll
+    for (int n = 0; n < TILE / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int column = n * 8 + (lane & 3) * 2 + (e & 1);
+        slope[0][n][e] = p[0][n][e] * (slope[0][n][e] - base[TILE + column]);
+      }
+    }
+    add_weighted<1>(of_key, slope, tile_q);
+    __syncthreads();
+  }
+  if (dk != 0) store_lines(dk + both * h.keys * D, line, h.keys, of_key[0], h.scale, h.scale);
+  if (dv != 0) store_lines(dv + both * h.keys * D, line, h.keys, of_value[0], 1, 1);
+}
+
+// dq of 64 queries, 16 for each warp; goes over the keys.
+KERNEL __launch_bounds__(128) by_queries(Heads h, T* dq, const T* dy, const T* q, const T* k, const T* v, const float* lse,
+                                         const float* delta) {
+  extern __shared__ uint4 memory[];
+  T* const tiles = (T*)memory;  // k, v, k, v
+  const i64 both = blockIdx.y;
+  const i64 batch = both / h.heads, head = both % h.heads;
+  const i64 block = (i64)gridDim.x - 1 - blockIdx.x;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const i64 line = block * TILE + warp * 16;
+  const T* const keys = k + batch * h.k[0] + head * h.k[1];
+  const T* const values = v + batch * h.v[0] + head * h.v[1];
+  u32 query[1][STEPS][4], slopes[1][STEPS][4];
+  first_operand(q + batch * h.q[0] + head * h.q[1], h.q[2], line, h.queries, query[0]);
+  first_operand(dy + both * h.queries * D, D, line, h.queries, slopes[0]);
+  float base[2], through[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const i64 row = line + (lane >> 2) + half * 8;
+    base[half] = row < h.queries ? lse[both * h.queries + row] * LOG2E : 0;
+    through[half] = row < h.queries ? delta[both * h.queries + row] : 0;
+  }
+  float out[1][D / 8][4] = {};
+  const float factor = h.scale * LOG2E;
+  i64 last = h.keys;
+  if (h.causal && (block + 1) * TILE < last) last = (block + 1) * TILE;
+  const i64 count = (last + TILE - 1) / TILE;
+  const auto start = [&](i64 t) {
+    T* const at = tiles + (t & 1) * 2 * TILE * PITCH;
+    fetch(at, keys, h.k[2], t * TILE, h.keys);
+    fetch(at + TILE * PITCH, values, h.v[2], t * TILE, h.keys);
+    commit();
+  };
+  start(0);
+  for (i64 t = 0; t < count; ++t) {
+    if (t + 1 < count) {
+      start(t + 1);
+      arrived<1>();
+    } else {
+      arrived<0>();
+    }
+    __syncthreads();
+    const T* const tile_k = tiles + (t & 1) * 2 * TILE * PITCH;
+    const T* const tile_v = tile_k + TILE * PITCH;
+    float p[1][TILE / 8][4] = {};
+    scores_of<1>(p, query, tile_k);
+    float slope[1][TILE / 8][4] = {};
+    scores_of<1>(slope, slopes, tile_v);
+    const bool cuts = (t + 1) * TILE > h.keys || (h.causal && (t + 1) * TILE - 1 > line);
+#pragma unroll
+    for (int n = 0; n < TILE / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const i64 j = t * TILE + n * 8 + (lane & 3) * 2 + (e & 1), i = line + (lane >> 2) + (e >> 1) * 8;
+        float weight = power_of_two(p[0][n][e] * factor - base[e >> 1]);
+        if (cuts && (j >= h.keys || (h.causal && j > i))) weight = 0;
+        slope[0][n][e] = weight * (slope[0][n][e] - through[e >> 1]);
+      }
+    }
+    add_weighted<1>(out, slope, tile_k);
+    __syncthreads();
+  }
+  store_lines(dq + both * h.queries * D, line, h.queries, out[0], h.scale, h.scale);
+}
+#endif

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# On a machine with an NVIDIA card: every kernel against the reference, then steps beside PyTorch's. Needs no packages.
+#
+#   scripts/gpu_step.sh OUT [BINARIES]
+#
+# BINARIES is a folder with test_cuda and bench_gpu_step, built elsewhere if need be (their libraries in BINARIES/lib).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=${1:?a folder for the results}
+binaries=$(realpath "${2:-build/release}")
+mkdir -p "$out"
+export LD_LIBRARY_PATH=$binaries/lib:${LD_LIBRARY_PATH:-}
+python=${PYTHON:-python3}
+find_binary() { find "$binaries" -name "$1" -type f -perm -u+x | head -1; }
+
+# Compiled by all processors first: the card need not wait for it.
+tests=$(find_binary test_cuda)
+for i in $(seq 0 $(($(nproc) - 1))); do
+  GTEST_TOTAL_SHARDS=$(nproc) GTEST_SHARD_INDEX=$i PLIMSOLL_CUDA_PAPER=sm_90 OMP_NUM_THREADS=1 "$tests" >/dev/null 2>&1 &
+done
+wait
+"$tests" --gtest_brief=1 >"$out/test_cuda.log" 2>&1
+echo "test_cuda: exit status $?"
+grep -E '^card|FAILED|PASSED' "$out/test_cuda.log" | sort -u
+
+bench=$(find_binary bench_gpu_step)
+{
+  "$bench" gpt2 --batch 32 --seq 1024 --profile
+  "$bench" resnet50 --batch 256 --profile
+  for model in gpt2 resnet50; do
+    for mode in eager compile; do timeout 200 "$python" bench/gpu/step_torch.py $model --mode $mode 2>&1 | tail -1; done
+  done
+} | tee "$out/steps.txt"

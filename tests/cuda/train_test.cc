@@ -1,0 +1,137 @@
+// Whole steps on a card: as on the CPU, in the memory that was predicted, with the same bits twice.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "plimsoll/device/cuda/paper.h"
+#include "plimsoll/device/cuda/runtime.h"
+#include "plimsoll/device/device.h"
+#include "plimsoll/models/step.h"
+#include "plimsoll/plan/plan.h"
+#include "plimsoll/run/floats.h"
+#include "plimsoll/run/session.h"
+#include "plimsoll/train/trainer.h"
+#include "tests/cuda/card.h"
+#include "tests/plan/run_two_steps.h"
+#include "tests/run/zoo_names.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr int kSteps = 3;
+
+models::Step small_step(std::string_view name, DType precision) {
+  const models::ModelInfo& model = models::find_model(name);
+  models::StepOptions options = {
+      .training = true, .precision = precision, .sizes = {{"batch", 3}}, .size = models::Size::small};
+  if (model.usual.contains("sequence")) options.sizes["sequence"] = 5;
+  return models::build_whole_step(model, options);
+}
+
+void start(run::Executor& executor, const models::Step& step) {
+  uint64_t stream = 0;
+  const auto draw = [&](const std::vector<program::Value>& values, const std::vector<models::Init>& inits) {
+    for (size_t i = 0; i < inits.size(); ++i) {
+      std::vector<float> floats(static_cast<size_t>(step.program[values[i]].type.shape.elements().constant()));
+      models::draw(inits[i], floats, 1, stream++);
+      run::write_floats(executor, values[i], floats);
+    }
+  };
+  draw(step.program.parameters, step.inits);
+  draw(step.program.state, step.state_inits);
+}
+
+struct Trained {
+  std::vector<float> losses;
+  std::vector<std::vector<float>> parameters;
+  int64_t arena_bytes = 0;
+};
+
+Trained train(const models::Step& step, const std::string& device) {
+  run::Session session(step.program, {.device = device, .threads = 1}, device::find_device(device).budget());
+  run::Executor& executor = session.executor();
+  start(executor, step);
+  Trained trained;
+  trained.arena_bytes = session.arena_bytes();
+  train::Trainer trainer(executor, {});
+  for (int i = 0; i < kSteps; ++i) trained.losses.push_back(trainer.step());
+  for (const program::Value value : step.program.parameters) {
+    trained.parameters.push_back(run::read_floats(executor, value));
+  }
+  return trained;
+}
+
+class CudaZoo : public testing::TestWithParam<std::string_view> {};
+
+INSTANTIATE_TEST_SUITE_P(All, CudaZoo, testing::ValuesIn(zoo_names()), zoo_test_name);
+
+TEST_P(CudaZoo, TrainsAsTheCpuDoes) {
+  const bool paper = cuda::CompileOnly::architecture() != nullptr;
+  if (!has_card() && !paper) GTEST_SKIP() << "there is no card here";
+  for (const auto& [precision, tolerance] : {std::pair{DType::f32, 2e-4}, std::pair{DType::bf16, 3e-2}}) {
+    const models::Step step = small_step(GetParam(), precision);
+    const Trained there = train(step, "cuda");
+    if (paper) continue;
+    const Trained here = train(step, "cpu");
+    for (int i = 0; i < kSteps; ++i) {
+      const auto at = static_cast<size_t>(i);
+      EXPECT_NEAR(there.losses[at], here.losses[at], tolerance * std::max(1.0F, std::abs(here.losses[at])))
+          << name(precision) << " step " << i;
+    }
+    const Trained again = train(step, "cuda");
+    EXPECT_EQ(there.losses, again.losses) << name(precision);
+    EXPECT_EQ(there.parameters, again.parameters) << name(precision) << ": other bits in a second run";
+  }
+}
+
+// The same bits whether results are kept or computed again.
+TEST(CudaPlans, GiveTheSameBitsUnderEveryBudget) {
+  if (!has_card()) GTEST_SKIP() << "there is no card here";
+  models::StepOptions options = {.training = true, .precision = DType::bf16, .sizes = {{"batch", 16}}};
+  for (const char* name : {"resnet18", "gpt2"}) {
+    const models::ModelInfo& model = models::find_model(name);
+    if (model.usual.contains("sequence")) options.sizes["sequence"] = 128;
+    const models::Step step = models::build_whole_step(model, options);
+    const kernels::Lowered lowered = kernels::prepare(step.program, {.device = "cuda", .threads = 1});
+    const plan::MemoryPlan whole = plan::plan_memory(lowered);
+    const std::vector<std::byte> expected = plan::run_two_steps(step, lowered, whole);
+    int fitted = 0;
+    for (const double share : {0.9, 0.8, 0.7}) {
+      const auto budget = static_cast<int64_t>(static_cast<double>(whole.placement.arena_bytes) * share);
+      const auto made = plan::make_plan(lowered, {.budget_bytes = budget});
+      if (!std::holds_alternative<plan::Plan>(made)) continue;
+      ++fitted;
+      const plan::Applied applied = plan::apply(std::get<plan::Plan>(made), lowered);
+      EXPECT_LE(applied.memory.placement.arena_bytes, budget) << name;
+      EXPECT_EQ(plan::run_two_steps(step, applied.lowered, applied.memory), expected) << name << " at " << share;
+    }
+    EXPECT_GT(fitted, 0) << name << ": no smaller budget was planned";
+  }
+}
+
+TEST(CudaMemory, IsThatOfThePlan) {
+  if (!has_card()) GTEST_SKIP() << "there is no card here";
+  const models::Step step = small_step("gpt2", DType::bf16);
+  train(step, "cuda");  // loads what is loaded once
+  const cuda::Runtime& runtime = cuda::Runtime::current();
+  const auto free_bytes = [&] {
+    size_t free = 0;
+    size_t total = 0;
+    runtime.check(runtime.driver().mem_get_info(&free, &total), "cuMemGetInfo");
+    return static_cast<int64_t>(free);
+  };
+  const int64_t before = free_bytes();
+  run::Session session(step.program, {.device = "cuda", .threads = 1}, device::find_device("cuda").budget());
+  start(session.executor(), step);
+  const int64_t taken = before - free_bytes();
+  EXPECT_LE(taken - session.arena_bytes(), 4 << 20) << "beside an arena of " << session.arena_bytes();
+  train::Trainer trainer(session.executor(), {});
+  trainer.step();
+  const int64_t then = free_bytes();
+  for (int i = 0; i < 20; ++i) trainer.step();
+  EXPECT_EQ(then, free_bytes()) << "memory moves while steps run";
+}
+
+}  // namespace
+}  // namespace plimsoll
