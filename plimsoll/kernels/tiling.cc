@@ -5,7 +5,7 @@
 namespace plimsoll::kernels {
 namespace {
 
-bool is_dense(const TensorDesc& tensor) { return tensor.blocked || tensor.is_contiguous(); }
+bool is_dense(const TensorDesc& tensor) { return tensor.is_blocked() || tensor.is_contiguous(); }
 
 // The places of those tensors that `takes`.
 template <class F>

@@ -222,13 +222,13 @@ class Planner {
       if (!try_at(middle)) low = middle + 1;
     }
     // What fits is not quite monotone: the search may fail a little below and find something further down.
-    for (int64_t less = kernels::kAlignment; !common_search_.is_over();) {
+    for (int64_t less = lowered_.alignment; !common_search_.is_over();) {
       if (try_at(high - less)) {
         less *= 2;  // where there is much to go, it does not go line by line
       } else if (less == kPage) {
         break;
       } else {
-        less = less < kPage ? kPage : kernels::kAlignment;
+        less = less < kPage ? kPage : lowered_.alignment;
       }
     }
     return best;

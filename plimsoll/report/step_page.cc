@@ -130,7 +130,7 @@ class Variants {
     plan::PlanOptions options;
     options.budget_bytes = budget;
     options.work_limit = kVariantWork;
-    options.deadline = deadline_;
+    options.deadline = {deadline_};
     return options;
   }
 

@@ -93,7 +93,7 @@ class Fitting {
     const int64_t held_bytes = process_memory().bytes();
     const kernels::Lowered whole = forms_.whole();
     device::Device& device = device::find_device(whole.device);
-    if (!device.traits().is_host) {
+    if (device.overhead_bytes() > 0) {
       card_ = &device;
       overhead_ = device.overhead_bytes();
       return;
@@ -162,7 +162,7 @@ class Fitting {
   plan::StepForms forms_;
   Budget budget_;
   plan::PlanOptions options_;
-  device::Device* card_ = nullptr;  // that the step runs on, where it is not the host; the budget is of its memory then
+  device::Device* card_ = nullptr;  // that the step runs on, where it has memory of its own; the budget is of that then
   int64_t peak_before_ = process_peak_bytes();
   int64_t overhead_ = 0;  // booked beside the arena and its steps
 };

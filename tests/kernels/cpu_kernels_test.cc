@@ -11,6 +11,7 @@
 #include "plimsoll/program/text.h"
 #include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -32,26 +33,13 @@ void check_unary(const std::string& op, const Comparison& comparison = {}) {
 }
 
 TEST(CpuKernels, ComputeElementByElement) {
-  for (const char* op : {"relu(%x)",
-                         "leaky_relu(%x)",
-                         "clamp(%x) {low=-0.5, high=0.25}",
-                         "hard_sigmoid(%x)",
-                         "sigmoid(%x)",
-                         "tanh(%x)",
-                         "exp(%x)",
-                         "elu(%x)",
-                         "softplus(%x)",
-                         "silu(%x)",
-                         "gelu(%x)",
-                         "gelu_tanh(%x)",
-                         "hard_swish(%x)",
-                         "sin(%x)",
-                         "cos(%x)",
-                         "erf(%x)",
-                         "abs(%x)",
-                         "square(%x)",
-                         "neg(%x)",
-                         "affine(%x) {scale=2.5, divisor=3, shift=0.5}"}) {
+  for (const char* op : {"relu(%x)",         "leaky_relu(%x)", "clamp(%x) {low=-0.5, high=0.25}",
+                         "hard_sigmoid(%x)", "sigmoid(%x)",    "tanh(%x)",
+                         "exp(%x)",          "elu(%x)",        "softplus(%x)",
+                         "silu(%x)",         "gelu(%x)",       "gelu_tanh(%x)",
+                         "mish(%x)",         "hard_swish(%x)", "sin(%x)",
+                         "cos(%x)",          "erf(%x)",        "abs(%x)",
+                         "square(%x)",       "neg(%x)",        "affine(%x) {scale=2.5, divisor=3, shift=0.5}"}) {
     check_unary(op);
   }
   for (const char* op : {"sqrt(%x)", "rsqrt(%x)", "reciprocal(%x)", "log(%x)", "pow_scalar(%x) {exponent=1.5}"}) {

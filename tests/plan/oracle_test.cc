@@ -109,10 +109,8 @@ TEST_F(Oracle, SaysInWhatAnotherProgramDiffers) {
 // what does not must still run to the same bits, which the grid of plan_test.cc shows for plans that the oracle takes.
 TEST(OracleOnAModel, RejectsMostRandomChanges) {
   const Lowered lowered = kernels::prepare(small_step("resnet18", program::Optimizer::sgd).program, {.threads = 1});
-  const auto refused =
-      std::get<Refusal>(make_plan(lowered, {.budget_bytes = 0, .work_limit = 1000}));
-  const Plan plan = std::get<Plan>(
-      make_plan(lowered, {.budget_bytes = refused.smallest_bytes, .work_limit = 1000}));
+  const auto refused = std::get<Refusal>(make_plan(lowered, {.budget_bytes = 0, .work_limit = 1000}));
+  const Plan plan = std::get<Plan>(make_plan(lowered, {.budget_bytes = refused.smallest_bytes, .work_limit = 1000}));
   int accepted = 0;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     Plan without = plan;

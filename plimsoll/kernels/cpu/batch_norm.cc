@@ -324,9 +324,11 @@ Kernel backward_by_rows(const KernelCall& call) {
           }};
 }
 
-Kernel forward_anyhow(const KernelCall& call) { return (call.in(0).channels_last ? forward_by_rows : forward)(call); }
+Kernel forward_anyhow(const KernelCall& call) {
+  return (call.in(0).is_channels_last() ? forward_by_rows : forward)(call);
+}
 Kernel backward_anyhow(const KernelCall& call) {
-  return (call.in(0).channels_last ? backward_by_rows : backward)(call);
+  return (call.in(0).is_channels_last() ? backward_by_rows : backward)(call);
 }
 
 // ---- the running statistics, and with them ----

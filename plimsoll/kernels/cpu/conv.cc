@@ -101,7 +101,7 @@ std::optional<Kernel> by_winograd(const Conv& c, const KernelCall& call, bool ca
 template <class Make, class MakeDirect>
 Kernel by_own_winograd(const Conv& c, const KernelCall& call, const Make& make, const MakeDirect& make_direct) {
   const auto direct = [&] { return make_direct(algorithm::convolution_direct, c.x[0]); };
-  const bool plain = !call.in(0).blocked && !call.in(1).blocked && !call.out().blocked;
+  const bool plain = !call.in(0).is_blocked() && !call.in(1).is_blocked() && !call.out().is_blocked();
   if (dnnl_prefers_blocks() || !plain || !suits_winograd(c)) return direct();
   if (call.least_scratch) {
     const Kernel other = direct();
@@ -150,7 +150,7 @@ Kernel conv_backward_weights(const KernelCall& call) {
   if (const auto sizes = small_image_weights(call)) return small_image_weights_kernel(*sizes, call);
   require_one_dtype(call);
   const auto narrow = narrow_conv(call.op, call.in(1).shape, call.out().shape, call.in(0).shape);
-  if (narrow && !call.in(0).blocked && !call.in(1).blocked) return narrow_backward_weights(*narrow, call);
+  if (narrow && !call.in(0).is_blocked() && !call.in(1).is_blocked()) return narrow_backward_weights(*narrow, call);
   const Conv c(call, call.in(1).shape, call.out().shape, call.in(0).shape);
   const auto make = [&](algorithm how, int64_t) {
     const auto primitive = backward_weights_desc(c, how);
@@ -218,7 +218,7 @@ Kernel sum_rows_of_channels(const KernelCall& call) {
 
 Kernel channel_sum(const KernelCall& call) {
   if (!is_low_precision(call.in(0).dtype)) call.require_f32(0);
-  if (call.in(0).channels_last) return sum_rows_of_channels(call);
+  if (call.in(0).is_channels_last()) return sum_rows_of_channels(call);
   const Channels channels(call.in(0));
   return {channels.workspace_bytes(call, 1),
           [=, tensors = std::pair(call.in(0), call.out()), threads = call.threads](const Memory& m) -> Task {
@@ -274,7 +274,7 @@ Tiling by_samples_of_both(const KernelCall& call) {
 Kernel conv_forward(const KernelCall& call, const Epilogue& epilogue) {
   require_one_dtype(call);
   const auto narrow = narrow_conv(call.op, call.in(0).shape, call.in(1).shape, call.out().shape);
-  const bool in_plain_layout = call.in(0).dtype == DType::f32 && !call.in(0).blocked && !call.out().blocked;
+  const bool in_plain_layout = call.in(0).dtype == DType::f32 && !call.in(0).is_blocked() && !call.out().is_blocked();
   if (narrow && in_plain_layout && !epilogue.onto) {
     const Kernel kernel = narrow_forward(*narrow, call);
     return epilogue.relu ? then_relu(kernel, call) : kernel;

@@ -140,7 +140,7 @@ struct Scaling {
 // ---- the kernel ----
 
 TensorDesc channels_last(DType dtype, const memory::dims& dims) {
-  return {dtype, Shape(std::span(dims)), {}, true, true};
+  return {dtype, Shape(std::span(dims)), {}, Layout::channels_last};
 }
 
 TensorDesc with_batch(TensorDesc tensor, int64_t batch) {
@@ -212,7 +212,7 @@ struct ByteConv {
       tasks.push_back(pack.bind({{m.inputs[1] + i * w_bytes}, {m.scratch + i * packed_bytes}, pads}));
     }
     const Scaling scaling{parts,
-                          y.blocked,
+                          y.is_blocked(),
                           sum,
                           threads,
                           m.in<float>(2),

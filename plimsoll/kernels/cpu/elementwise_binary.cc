@@ -97,7 +97,7 @@ void arithmetic(KernelTable& table, const char* op, F f) {
 // Sums of f16 and bf16 in place, where both operands lie as the result does.
 bool adds_in_order(const KernelCall& call) {
   return std::all_of(call.inputs.begin(), call.inputs.end(), [&](const TensorDesc& x) {
-    return is_low_precision(x.dtype) && x.shape == call.out().shape && (x.blocked || x.is_contiguous());
+    return is_low_precision(x.dtype) && x.shape == call.out().shape && (x.is_blocked() || x.is_contiguous());
   });
 }
 

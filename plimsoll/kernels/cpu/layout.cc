@@ -14,7 +14,7 @@ Kernel reorder_blocks(const KernelCall& call) {
   const Shape& shape = call.out().shape;
   const int64_t groups = shape[0] * shape[1] / kChannelBlock;
   const int64_t plane = shape.elements() / (shape[0] * shape[1]);
-  const bool into = call.out().blocked;
+  const bool into = call.out().is_blocked();
   return plain([=, threads = call.threads](const Memory& m) -> Task {
     return [=, from = m.in<Element>(0), to = m.out<Element>()] {
       parallel(threads, groups, kGrain / (plane * kChannelBlock) + 1, [=](int, int64_t begin, int64_t end) {
@@ -36,7 +36,7 @@ TensorDesc moved(TensorDesc tensor) {
 }
 
 Kernel reorder(const KernelCall& call) {
-  if (call.in(0).blocked == call.out().blocked) {
+  if (call.in(0).is_blocked() == call.out().is_blocked()) {
     return plain([from = call.in(0), to = call.out(), threads = call.threads](const Memory& m) -> Task {
       return [=, x = m.in<std::byte>(0), y = m.out<std::byte>()] { copy_strided(from, x, to, y, threads); };
     });

@@ -19,7 +19,10 @@ struct Channels {
   int64_t parts;
 
   explicit Channels(const TensorDesc& x)
-      : samples(x.shape[0]), channels(x.shape[1]), plane(x.elements() / (x.shape[0] * x.shape[1])), last(x.blocked) {
+      : samples(x.shape[0]),
+        channels(x.shape[1]),
+        plane(x.elements() / (x.shape[0] * x.shape[1])),
+        last(x.is_channels_last()) {
     if (plane == 1) {  // [samples, channels] is channels last anyhow
       last = true;
     }
@@ -70,7 +73,7 @@ DType parameter_type(const KernelCall& call, int weight) {
 }
 
 void apply(Steps& steps, const Channels& c, DType parameter, At x, At scale_shift) {
-  Launch launch = norm_launch(c, steps.use().in(0).dtype, parameter, "apply");
+  Launch launch = norm_launch(c, steps.call().in(0).dtype, parameter, "apply");
   by_elements(c, launch);
   launch.arguments = Arguments(c.elements(), c.channels, c.plane, out(), x, scale_shift);
   steps.launch(launch);

@@ -26,6 +26,7 @@ constexpr Named kOps[] = {
     {"silu", "x0 * sigmoid(x0)", "sigmoid(v) * (1 + v * (1 - sigmoid(v)))"},
     {"gelu", "x0 * normal_below(x0)", "normal_below(v) + v * normal_at(v)"},
     {"gelu_tanh", "0.5f * x0 * (1 + tanhf(gelu_inner(x0)))", "gelu_tanh_slope(v)"},
+    {"mish", "x0 * tanhf(softplus(x0, 1.0f))", "mish_slope(v)"},
     {"hard_swish", "x0 * clamped(x0 / 6 + 0.5f, 0.0f, 1.0f)", "(v <= -3 ? 0.0f : v >= 3 ? 1.0f : v / 3 + 0.5f)"},
     {"sin", "sinf(x0)", "cosf(v)"},
     {"cos", "cosf(x0)", "-sinf(v)"},

@@ -89,7 +89,7 @@ Kernel gather_elements(const KernelCall& call) {
 }
 
 void put_elements(Steps& steps, int updates, int axis, bool adds) {
-  const KernelCall& call = steps.use();
+  const KernelCall& call = steps.call();
   const TensorDesc y = contiguous(call.out().dtype, call.out().shape);
   const TensorDesc index = contiguous(call.in(1).dtype, call.in(1).shape);
   if (index.elements() == 0) return;

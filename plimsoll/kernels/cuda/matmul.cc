@@ -21,7 +21,7 @@ Matrix transposed(At at, int64_t columns) { return {at, 1, columns, 0}; }
 
 // y = x w' + bias. The bias is operand 2 where `biased`.
 void add_linear(Steps& steps, bool biased, At y) {
-  const KernelCall& call = steps.use();
+  const KernelCall& call = steps.call();
   const int64_t outs = call.in(1).shape[0];
   const int64_t ins = call.in(1).shape[1];
   Product p{call.in(0).dtype, rows_of(call.out(), outs), outs, ins};
@@ -52,7 +52,7 @@ Kernel linear_backward_input(const KernelCall& call) {
 
 // dw (+)= dy' x, with dy operand `first` and x the next.
 void add_weights(Steps& steps, int first, bool adds) {
-  const KernelCall& call = steps.use();
+  const KernelCall& call = steps.call();
   const Shape& dw = call.out().shape;
   Product p{call.in(first).dtype, dw[0], dw[1], rows_of(call.in(first), dw[0])};
   p.a = transposed(steps.contiguous(first), dw[0]);
@@ -98,7 +98,7 @@ TensorDesc batch_dims(const TensorDesc& tensor) {
 
 // Operand i as a matrix of strides, and where it is.
 Matrix matrix_of(Steps& steps, int i, bool transpose, TensorDesc& batch) {
-  const KernelCall& call = steps.use();
+  const KernelCall& call = steps.call();
   TensorDesc tensor = call.in(i);
   const int rank = tensor.shape.rank();
   const auto fits = [](const TensorDesc& t, int r) {
@@ -116,7 +116,7 @@ Matrix matrix_of(Steps& steps, int i, bool transpose, TensorDesc& batch) {
 }
 
 Batched batched(Steps& steps) {
-  const KernelCall& call = steps.use();
+  const KernelCall& call = steps.call();
   Batched all{};
   const bool ta = call.op.flag("transpose_a");
   const bool tb = call.op.flag("transpose_b");

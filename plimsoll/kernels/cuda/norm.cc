@@ -90,7 +90,7 @@ struct Operands {
 // dweight and dbias of layers, by columns in parts of the rows.
 void column_sums(Steps& steps, const Kind& kind, const Rows& rows, DType parameter, const Operands& all, At dweight,
                  At dbias) {
-  const KernelCall& call = steps.use();
+  const KernelCall& call = steps.call();
   const bool vectors = rows.n % 8 == 0;
   const int64_t columns = vectors ? rows.n / 8 : rows.n;
   const int64_t parts = parts_of(rows.count, ceil_div(int64_t{132} * 4, blocks_for(columns, 64)), 8);
@@ -109,7 +109,7 @@ void column_sums(Steps& steps, const Kind& kind, const Rows& rows, DType paramet
 
 void channel_sums(Steps& steps, const Kind& kind, const Rows& rows, DType parameter, const Operands& all, At dweight,
                   At dbias) {
-  const KernelCall& call = steps.use();
+  const KernelCall& call = steps.call();
   Launch sums = norm_launch(call, kind, rows, parameter, "channels");
   sums.grid = {rows.groups * rows.of_group};
   sums.arguments = Arguments(call.in(0).shape[0], call.in(0).shape[1], rows.groups, rows.of_group, rows.plane, dweight,

@@ -111,7 +111,7 @@ Kernel spread_back(const KernelCall& call, const char* kind, bool reads_y) {
 Kernel channel_sum(const KernelCall& call) {
   Steps steps(call);
   TensorDesc x = call.in(0);
-  if (x.blocked) {  // [batch, plane, channels] in memory
+  if (x.is_channels_last()) {  // [batch, plane, channels] in memory
     const int64_t channels = x.shape[1];
     const ReducedOf rows{x.dtype, in(0), straight(channels), [&] {
                            Walk gone;

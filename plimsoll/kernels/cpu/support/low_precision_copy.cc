@@ -1,5 +1,6 @@
 #include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 
+#include "plimsoll/kernels/convert.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/rows.h"
 
@@ -39,7 +40,7 @@ const simd::ElementLoops& element_loops(DType dtype) {
 void upcast(const TensorDesc& tensor, const std::byte* from, float* to, int threads) {
   const simd::LowPrecisionLines& lines = low_precision_lines(tensor.dtype);
   const auto* values = reinterpret_cast<const uint16_t*>(from);
-  if (tensor.blocked || tensor.is_contiguous()) {
+  if (tensor.is_blocked() || tensor.is_contiguous()) {
     parallel(threads, tensor.elements(), kGrain,
              [&](int, int64_t begin, int64_t end) { lines.upcast(to + begin, values + begin, end - begin); });
     return;
@@ -75,6 +76,14 @@ void downcast_planes(const TensorDesc& tensor, const float* from, std::byte* to,
     low_precision_lines(tensor.dtype)
         .downcast_lanes(values + at, step, from + block * positions * kChannelBlock, positions);
   });
+}
+
+void upcast(DType dtype, std::span<const uint16_t> from, float* to) {
+  low_precision_lines(dtype).upcast(to, from.data(), static_cast<int64_t>(from.size()));
+}
+
+void downcast(DType dtype, std::span<const float> from, uint16_t* to) {
+  low_precision_lines(dtype).downcast(to, from.data(), static_cast<int64_t>(from.size()));
 }
 
 }  // namespace plimsoll::kernels

@@ -142,8 +142,8 @@ void add_up(const WeightGradient& c, int parts, const std::byte* scratch, const 
 
 std::optional<WeightGradient> narrow_weights(const KernelCall& call) {
   const TensorDesc& x = call.in(1);
-  const bool has_its_layout = x.dtype == DType::bf16 && x.is_contiguous() && !x.blocked;
-  if (!call.amx_tiles || !call.in(0).channels_last || !has_its_layout) return std::nullopt;
+  const bool has_its_layout = x.dtype == DType::bf16 && x.is_contiguous() && !x.is_blocked();
+  if (!call.amx_tiles || !call.in(0).is_channels_last() || !has_its_layout) return std::nullopt;
   const auto c = weight_gradient(call);
   const bool suits = c && c->in <= kMostChannels && c->out % tiles::kBlock == 0 && rows_of(*c) <= kMostTaps &&
                      c->dilation_h == 1 && c->dilation_w == 1;

@@ -86,14 +86,14 @@ TensorDesc tile_of(const TensorDesc& whole, const Tiling& tiling, int64_t size) 
 // Where it begins, in bytes.
 int64_t begin_of(const TensorDesc& whole, const Tiling& tiling, int64_t first) {
   if (tiling.rule == Rule::elements && is_mask_of(whole, tiling.count)) return first / 8;
-  const bool strided = tiling.rule == Rule::rows && !whole.blocked;
+  const bool strided = tiling.rule == Rule::rows && !whole.is_blocked();
   return first * (strided ? whole.stride(0) : whole.elements() / tiling.count) * element_bytes(whole.dtype);
 }
 
 // As a kernel gets it.
 TensorDesc in_scratch(const TensorDesc& tensor) {
   TensorDesc copy = contiguous(is_low_precision(tensor.dtype) ? DType::f32 : tensor.dtype, tensor.shape);
-  copy.blocked = tensor.blocked;
+  copy.layout = tensor.is_blocked() ? Layout::blocked16 : Layout::strided;
   return copy;
 }
 
@@ -123,16 +123,16 @@ struct UpcastOperand {
 };
 
 void load(const TensorDesc& tensor, const std::byte* from, std::byte* to, int threads) {
-  if (tensor.channels_last) {
+  if (tensor.is_channels_last()) {
     return upcast_planes(tensor, from, 0, tensor.shape[0] * tensor.shape[1], reinterpret_cast<float*>(to), threads);
   }
   if (is_low_precision(tensor.dtype)) return upcast(tensor, from, reinterpret_cast<float*>(to), threads);
-  if (!tensor.blocked && !tensor.is_contiguous()) return copy_to_contiguous(tensor, from, to);
+  if (!tensor.is_blocked() && !tensor.is_contiguous()) return copy_to_contiguous(tensor, from, to);
   std::memcpy(to, from, static_cast<size_t>(tensor.bytes()));
 }
 
 void store(const TensorDesc& tensor, const std::byte* from, std::byte* to, int threads) {
-  if (tensor.channels_last) {
+  if (tensor.is_channels_last()) {
     return downcast_planes(tensor, reinterpret_cast<const float*>(from), to, 0, tensor.shape[0] * tensor.shape[1],
                            threads);
   }
@@ -288,7 +288,7 @@ class UpcastWrapper {
 
   // The part of a tensor that piece has, between memory and the scratch of the thread.
   void load_tile(const UpcastOperand& s, const std::byte* from, std::byte* to, int64_t tile) const {
-    if (s.whole.channels_last && tiling_.rule != Rule::elements) {
+    if (s.whole.is_channels_last() && tiling_.rule != Rule::elements) {
       const PlaneRange planes = planes_of(s.whole, tiling_, tile * tiles_.size, tiles_.size_of(tile));
       upcast_planes(s.whole, from, planes.first, planes.count, reinterpret_cast<float*>(to), tiles_.threads);
     } else {
@@ -297,7 +297,7 @@ class UpcastWrapper {
   }
 
   void store_tile(const UpcastOperand& s, const std::byte* from, std::byte* to, int64_t tile) const {
-    if (s.whole.channels_last && tiling_.rule != Rule::elements) {
+    if (s.whole.is_channels_last() && tiling_.rule != Rule::elements) {
       const PlaneRange planes = planes_of(s.whole, tiling_, tile * tiles_.size, tiles_.size_of(tile));
       downcast_planes(s.whole, reinterpret_cast<const float*>(from), to, planes.first, planes.count, tiles_.threads);
     } else {

@@ -306,6 +306,10 @@ DEVICE float gelu_tanh_slope(float x) {
 }
 DEVICE float clamped(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 DEVICE float softplus(float x, float beta) { return (fmaxf(beta * x, 0.0f) + log1pf(expf(-fabsf(beta * x)))) / beta; }
+DEVICE float mish_slope(float x) {
+  const float t = tanhf(softplus(x, 1.0f));
+  return t + x * sigmoid(x) * (1 - t * t);
+}
 template <class W>
 DEVICE W sign(W x) {
   return (W)((x > 0) - (x < 0));
