@@ -11,7 +11,7 @@ namespace {
 
 StepRequest request_of(models::ModelInfo model, const InferenceOptions& options) {
   kernels::kernels_of(options.device);  // says so where there is no such device
-  StepRequest request{.model = std::move(model), .threads = options.threads};
+  StepRequest request{.model = std::move(model), .device = options.device, .threads = options.threads};
   request.step.training = false;
   request.step.precision = options.precision;
   request.step.sizes = options.sizes;

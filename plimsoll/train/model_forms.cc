@@ -110,7 +110,7 @@ plan::StepForms ModelForms::forms_of(const Built& built, int64_t spilled) const 
 }
 
 kernels::Lowered ModelForms::prepare(program::Program program) const {
-  return kernels::prepare(std::move(program), {.threads = request_.threads});
+  return kernels::prepare(std::move(program), {.device = request_.device, .threads = request_.threads});
 }
 
 }  // namespace plimsoll::train

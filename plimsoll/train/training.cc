@@ -31,6 +31,7 @@ StepRequest request_of(models::ModelInfo model, const TrainingOptions& options) 
   request.step.sizes = options.sizes;
   if (options.batch != 0) request.step.sizes["batch"] = options.batch;
   request.measure = options.measure;
+  request.device = options.device;
   request.threads = options.threads;
   request.listener.on_note = options.on_note;
   return request;

@@ -14,6 +14,7 @@
 #include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/synthetic.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -131,7 +132,7 @@ void expect_value(run::Executor& executor, Value value, const Array<double>& exp
 
 void expect_step(const Program& program, const Arrays<double>& values, const program::Evaluation<double>& expected,
                  double tolerance, int threads) {
-  run::Session session(program, {.threads = threads}, machine_budget());
+  run::Session session(program, on_test_device(threads), machine_budget());
   run::Executor& executor = session.executor();
   load(executor, values);
   executor.step();

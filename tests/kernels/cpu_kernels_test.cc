@@ -10,6 +10,7 @@
 #include "plimsoll/program/text.h"
 #include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -291,7 +292,7 @@ TEST(CpuKernels, SayWhichIndexIsOutOfRange) {
   const auto program = parse_program("input %w: f32[11,3]\ninput %i: i64[5]\n%y = embedding(%w, %i)\noutput %y\n");
   auto values = random_values(program, {});
   values["i"].ints[3] = 11;
-  run::Session session(program, {}, machine_budget());
+  run::Session session(program, on_test_device(), machine_budget());
   load(session.executor(), values);
   try {
     session.executor().step();

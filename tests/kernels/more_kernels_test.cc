@@ -12,6 +12,7 @@
 #include "plimsoll/program/text.h"
 #include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -120,7 +121,7 @@ TEST(MoreKernels, SayWhichElementIsOutOfRange) {
     const auto program = parse_program(text);
     auto values = random_values(program, {});
     values["i"].ints[1] = bad;
-    run::Session session(program, {}, machine_budget());
+    run::Session session(program, on_test_device(), machine_budget());
     load(session.executor(), values);
     try {
       session.executor().step();

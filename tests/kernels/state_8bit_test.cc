@@ -10,6 +10,7 @@
 #include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -47,7 +48,7 @@ Arrays<double> values_of(const Program& program) {
 
 // Everything that the update leaves behind, as numbers; codes as codes.
 std::map<std::string, std::vector<float>> updated(const Program& program, const Arrays<double>& values, int threads) {
-  run::Session session(program, {.threads = threads}, machine_budget());
+  run::Session session(program, on_test_device(threads), machine_budget());
   run::Executor& executor = session.executor();
   load(executor, values);
   executor.step();
