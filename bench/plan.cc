@@ -21,9 +21,9 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/bounds.h"
 #include "plimsoll/plan/estimate.h"
-#include "plimsoll/plan/measure.h"
 #include "plimsoll/plan/parts.h"
 #include "plimsoll/plan/search.h"
+#include "plimsoll/train/measure.h"
 
 namespace {
 
@@ -126,8 +126,8 @@ Subject subject_of(const Case& wanted) {
   Subject subject;
   subject.lowered = prepare(wanted.model, wanted.sizes);
   if (!wanted.measured_sizes.empty()) {
-    const plan::MeasureOptions options{.budget = machine_budget(), .time_limit_s = 1e9};
-    plan::measure_costs(prepare(wanted.model, wanted.measured_sizes), options, subject.table);
+    const train::MeasureOptions options{.budget = machine_budget(), .time_limit_s = 1e9};
+    train::measure_costs(prepare(wanted.model, wanted.measured_sizes), options, subject.table);
   }
   subject.seconds = plan::costs_of(subject.lowered, subject.table).seconds;
   subject.graph = plan::make_step_graph(subject.lowered, subject.seconds);
@@ -197,7 +197,7 @@ std::string form_text(const Subject& subject, const std::optional<plan::StepPlan
 const plan::SpillOptions& disk() {
   static const plan::SpillOptions measured = [] {
     plan::CostTable table;
-    return plan::measure_spill(PLIMSOLL_SOURCE_DIR, table);
+    return train::measure_spill(PLIMSOLL_SOURCE_DIR, table);
   }();
   return measured;
 }

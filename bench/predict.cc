@@ -18,9 +18,9 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
-#include "plimsoll/plan/measure.h"
 #include "plimsoll/train/fit.h"
 #include "plimsoll/train/initialize.h"
+#include "plimsoll/train/measure.h"
 #include "plimsoll/train/parts_trainer.h"
 
 namespace {
@@ -131,7 +131,7 @@ class Subject {
     std::vector<const kernels::Lowered*> programs;
     for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
     other_.go();
-    const bool learnt = plan::measure_costs(programs, {.budget = machine_budget()}, table_);
+    const bool learnt = train::measure_costs(programs, {.budget = machine_budget()}, table_);
     other_.stop();
     return learnt;
   }
@@ -151,7 +151,7 @@ class Subject {
     trainer.step();
     std::vector<double> seconds;
     for (int i = 0; i < kTries && seconds.size() < kSteps; ++i) {
-      const plan::Timed timed = plan::time_on_machine([&] { trainer.step(); });
+      const train::Timed timed = train::time_on_machine([&] { trainer.step(); });
       if (threads_ == 1 || timed.is_quiet()) seconds.push_back(timed.alone_s(threads_));
     }
     if (seconds.empty()) return std::nullopt;

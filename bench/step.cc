@@ -13,6 +13,7 @@
 #include "plimsoll/models/step.h"
 
 #include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -26,8 +27,8 @@
 
 #include "bench/torch_peer.h"
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/kernels/cpu/support/dnnl.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/convert.h"
+#include "plimsoll/kernels/device.h"
 #include "plimsoll/kernels/cut.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/zoo/transformer.h"
@@ -223,8 +224,8 @@ std::string cpu_model() {
 
 // The widest vector instructions that both sides may use.
 std::string_view isa_text() {
-  if (kernels::dnnl_has_matrix_units()) return "AMX";
-  if (kernels::dnnl_prefers_blocks()) return "AVX-512";
+  if (kernels::cpu_kernels().has_matrix_units()) return "AMX";
+  if (kernels::cpu_kernels().prefers_blocks()) return "AVX-512";
   const char* limit = std::getenv("PLIMSOLL_MAX_ISA");
   return limit != nullptr && std::string_view(limit) == "sse4" ? "SSE4" : "AVX2";
 }
@@ -252,7 +253,7 @@ void fill(std::byte* at, const program::Type& type) {
     state = state * 1664525U + 1013904223U;
     const float number = (static_cast<float>(state >> 8) / 8388608.0F - 1) / 16;
     if (half) {
-      kernels::narrow(type.dtype, &number, at + 2 * i, 1, 1);
+      kernels::downcast(type.dtype, {&number, 1}, reinterpret_cast<uint16_t*>(at + 2 * i));
     } else {
       reinterpret_cast<float*>(at)[i] = number;
     }

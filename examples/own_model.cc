@@ -18,7 +18,9 @@ int main(int argc, char** argv) try {
   constexpr int64_t kBatch = 64;
   constexpr int64_t kSample = 3 * 32 * 32;
   const std::string budget = argc > 1 ? argv[1] : "128MiB";
-  pl::Training training(build(), {.batch = kBatch, .budget = budget, .optimizer = pl::adam(3e-3), .threads = 2});
+  const std::string device = argc > 2 ? argv[2] : "cpu";
+  pl::Training training(
+      build(), {.batch = kBatch, .budget = budget, .optimizer = pl::adam(3e-3), .device = device, .threads = 2});
   std::cout << training.plan();
 
   // Noise, and the images of class 1 are brighter.

@@ -18,5 +18,7 @@ headers=$(find "$prefix/usr/include" -name '*.h' | wc -l)
 cmake -S "$prefix/user" -B "$prefix/user/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix/usr" >/dev/null
 cmake --build "$prefix/user/build" >/dev/null
 "$prefix/user/build/user"
+"$prefix/user/build/user" 128MiB sim
+"$(dirname "$0")/check_symbols.sh" "$prefix/usr"
 "$prefix/usr/bin/plimsoll" --version
 "$prefix/usr/bin/plimsoll" exec --pool -- true  # with the hook and the preload library that were installed

@@ -38,5 +38,13 @@ for path in sorted((root / "plimsoll").rglob("*")):
             wrong.append(f"{path.relative_to(root)}:{number}: {room} includes {found[1]}, which is not below it")
         if re.match(r'#include "(cli|tests|bench)/', line):
             wrong.append(f"{path.relative_to(root)}:{number}: the library includes {line.split()[1]}")
+for folder in ("plimsoll", "cli", "bench", "examples"):  # what a device has of its own is included by none but it
+    for path in sorted((root / folder).rglob("*")):
+        within = path.relative_to(root)
+        if path.suffix not in (".h", ".cc", ".cu") or within.is_relative_to("plimsoll/kernels/cpu"):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.match(r'#include "plimsoll/kernels/cpu/', line):
+                wrong.append(f"{within}:{number}: only kernels/cpu includes from kernels/cpu")
 print("\n".join(wrong) or "layers: every include goes down")
 sys.exit(bool(wrong))

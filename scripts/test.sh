@@ -18,13 +18,14 @@ stage() {
   printf '== %s: %d s\n' "$name" $((SECONDS - start))
 }
 
-# tests PRESET [TARGET...]: builds it, runs its tests (all, or those of the targets), and counts each.
+# tests PRESET [TARGET...]: builds it, runs its tests (all, or those of the targets), and counts each. test_run_tsan is the
+# test run_tsan of the target test_run.
 tests() {
   local preset=$1 log=build/$1.tests.log start=$SECONDS only=()
   shift
   printf '\n== build %s\n' "$preset"
   if ! { cmake --preset "$preset" --log-level=WARNING -DPLIMSOLL_UNITY="${PLIMSOLL_UNITY:-ON}" >/dev/null &&
-    cmake --build --preset "$preset" ${*:+--target "$@"} -- --quiet; }; then
+    cmake --build --preset "$preset" ${*:+--target "${@%_tsan}"} -- --quiet; }; then
     failed=$((failed + 1)) failures+=("build $preset")
     return
   fi
@@ -61,7 +62,7 @@ tests asan
 stage tidy scripts/tidy.sh
 stage fuzz run_fuzz
 # Kernels under it take another six minutes: only where asked for. What oneDNN's own threads do is not instrumented.
-tests tsan test_base test_trace test_memory ${PLIMSOLL_LONG_TESTS:+test_kernels}
+tests tsan test_base test_trace test_memory test_device test_run_tsan ${PLIMSOLL_LONG_TESTS:+test_kernels}
 
 echo
 for name in ${failures[@]+"${failures[@]}"}; do echo "FAILED: $name"; done

@@ -27,6 +27,7 @@ KernelFault::KernelFault(const FaultRecord& found)
 
 Device& find_device(std::string_view name) {
   if (name == "cpu") return cpu_device();
+  if (name == "sim") return sim_device();
   if (const int ordinal = cuda_ordinal(name); ordinal >= 0) return cuda_device(ordinal);
   throw ArgumentError(fmt::format("there is no device {}, expected cpu or cuda", quote(name)));
 }

@@ -46,6 +46,7 @@ class Device {
   virtual void write(std::byte* to, std::span<const std::byte> from) = 0;
 
   // Where kernels find what is at an address of this device: the same place, but for devices that watch over theirs.
+  // Null, where blocks without memory are, stays null.
   virtual std::byte* kernel_address(std::byte* at) const { return at; }
 
   // What times of its kernels are kept under: the processor or card as the system names it, and what limits it now.
@@ -63,6 +64,8 @@ class Device {
 Device& find_device(std::string_view name);
 
 Device& cpu_device();
+// "sim", for tests: asynchronous, with memory that the host cannot touch, and the kernels of the CPU.
+Device& sim_device();
 // ArgumentError for an ordinal that there is not, UnsupportedError where there is no driver.
 Device& cuda_device(int ordinal);
 

@@ -5,7 +5,7 @@
 namespace plimsoll::kernels {
 namespace {
 
-bool lies_in_order(const Tensor& tensor) { return tensor.blocked || tensor.is_contiguous(); }
+bool lies_in_order(const Tensor& tensor) { return tensor.is_blocked() || tensor.is_contiguous(); }
 
 // The places of those tensors that `takes`.
 template <class F>

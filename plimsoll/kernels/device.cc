@@ -10,7 +10,7 @@
 namespace plimsoll::kernels {
 
 const KernelTable& kernels_of(std::string_view device) {
-  if (device == "cpu") return cpu_kernels();
+  if (device == "cpu" || device == "sim") return cpu_kernels();
   if (device == "cuda" || device.starts_with("cuda:")) return cuda_kernels();
   throw ArgumentError(fmt::format("there is no device {}, expected cpu or cuda", quote(device)));
 }

@@ -32,17 +32,23 @@ inline constexpr int64_t kAlignment = 64;
 // Channels that lie together in a blocked tensor: a vector of the widest kind.
 inline constexpr int64_t kChannelBlock = 16;
 
-// An operand or a result as a kernel finds it: element (i, j, ..) lies i * strides[0] + j * strides[1] + .. elements
-// after the first. When it is `blocked`, a tensor [batch, channels, ..] lies as [batch, channels / kChannelBlock, ..,
-// kChannelBlock] in row-major order instead, and its strides say nothing; when that is `channels_last`, as
-// [batch, .., channels]. Only kernels whose definition names an operand in its Blocking see such ones.
+// How the elements of a tensor [batch, channels, ..] are ordered, as only kernels know.
+enum class Layout : uint8_t {
+  strided,        // element (i, j, ..) is i * strides[0] + j * strides[1] + .. elements after the first
+  blocked16,      // row-major as [batch, channels / kChannelBlock, .., kChannelBlock]; strides say nothing
+  channels_last,  // row-major as [batch, .., channels]; likewise
+};
+
+// An operand or a result as a kernel finds it. Only kernels whose definition names an operand in its Blocking see
+// others than strided ones.
 struct Tensor {
   DType dtype = DType::f32;
   Shape shape;
   std::array<int64_t, Shape::kMaxRank> strides{};
-  bool blocked = false;
-  bool channels_last = false;  // only where it is blocked
+  Layout layout = Layout::strided;
 
+  bool is_blocked() const { return layout != Layout::strided; }  // in either of the other ways
+  bool is_channels_last() const { return layout == Layout::channels_last; }
   int64_t elements() const { return shape.elements(); }
   int64_t bytes() const { return elements() * element_bytes(dtype); }
   int64_t stride(int axis) const { return strides[static_cast<size_t>(axis)]; }

@@ -47,6 +47,11 @@ Use use_of(const Program& program, const Op& op, const program::Call& call, int 
   return use;
 }
 
+// What blocks of channels are for numbers of a dtype: AMX tiles want channels last.
+Layout block_layout(const Lowered& lowered, DType dtype) {
+  return lowered.matrix_units && dtype == DType::bf16 ? Layout::channels_last : Layout::blocked16;
+}
+
 // Says of the operands and results that may be blocked whether they are.
 void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking) {
   const auto mark = [&](std::vector<Tensor>& tensors, const std::vector<Value>& values,
@@ -56,8 +61,8 @@ void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, 
       if (at >= tensors.size() || !values[at]) continue;
       Tensor& tensor = tensors[at];
       const bool works_so = lowered.blocked_ops[place] && tensor.shape.rank() > 1 && tensor.is_contiguous();
-      tensor.blocked = works_so || lowered.blocked_values[static_cast<size_t>(values[at].index)];
-      tensor.channels_last = tensor.blocked && tensor.dtype == DType::bf16 && lowered.matrix_units;
+      const Layout layout = lowered.layouts[static_cast<size_t>(values[at].index)];
+      tensor.layout = works_so ? block_layout(lowered, tensor.dtype) : layout;
     }
   };
   mark(use.inputs, op.inputs, blocking.inputs);
@@ -138,7 +143,10 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   const bool blocks = table.prefers_blocks() || lowered.matrix_units;
   Blocked blocked = blocks ? block_channels(std::move(program), table) : without_blocks(std::move(program));
   lowered.program = std::move(blocked.program);
-  lowered.blocked_values = std::move(blocked.values);
+  for (size_t i = 0; i < blocked.values.size(); ++i) {
+    const DType dtype = lowered.program.values[i].type.dtype;
+    lowered.layouts.push_back(blocked.values[i] ? block_layout(lowered, dtype) : Layout::strided);
+  }
   lowered.blocked_ops = std::move(blocked.ops);
   lowered.spare_bytes = spare_bytes(lowered.program);
   lowered.least_scratch = options.least_scratch;

@@ -24,8 +24,8 @@ struct Lowered {
   int64_t alignment = kAlignment;  // of buffers on the device, see device::Traits
 
   // What was decided for all ops together, see blocking.h and Use.
-  std::vector<bool> blocked_values = {};
-  std::vector<bool> blocked_ops = {};
+  std::vector<Layout> layouts = {};    // of each value
+  std::vector<bool> blocked_ops = {};  // of each op
   int64_t spare_bytes = 0;
   bool least_scratch = false;
   bool matrix_units = false;

@@ -34,9 +34,9 @@ std::string device_text(const kernels::Lowered& lowered) {
 // How a value's elements are ordered, as kernels find it.
 std::string layout_text(const kernels::Lowered& lowered, Value value) {
   const auto place = static_cast<size_t>(value.index);
-  if (place >= lowered.blocked_values.size() || !lowered.blocked_values[place]) return "";
-  const bool channels_last = lowered.matrix_units && lowered.program[value].type.dtype == DType::bf16;
-  return channels_last ? "@channels_last" : "@blocked";
+  constexpr std::string_view kTexts[] = {"", "@blocked", "@channels_last"};
+  const auto layout = place < lowered.layouts.size() ? lowered.layouts[place] : kernels::Layout::strided;
+  return std::string(kTexts[static_cast<size_t>(layout)]);
 }
 
 std::string operand_text(const kernels::Lowered& lowered, Value value) {

@@ -213,7 +213,7 @@ class Planner {
       if (!try_at(middle)) low = middle + 1;
     }
     // What fits is not quite monotone: the search may fail a little below and find something further down.
-    while (!search_.is_out_of_time() && (try_at(high - kernels::kAlignment) || try_at(high - kPage))) continue;
+    while (!search_.is_out_of_time() && (try_at(high - lowered_.alignment) || try_at(high - kPage))) continue;
     return best;
   }
 

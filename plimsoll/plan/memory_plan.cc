@@ -39,7 +39,7 @@ MemoryPlan plan_memory(const kernels::Lowered& lowered, std::optional<int64_t> e
   const std::vector<int64_t> scratch = lowered.scratch_bytes();
   MemoryPlan plan;
   plan.liveness = find_liveness(lowered.program, {.scratch_bytes = scratch});
-  plan.placement = place(plan.liveness, {.alignment = kernels::kAlignment, .enough_bytes = enough_bytes});
+  plan.placement = place(plan.liveness, {.alignment = lowered.alignment, .enough_bytes = enough_bytes});
   return plan;
 }
 

@@ -109,11 +109,11 @@ class Oracle {
 
   Interval place_bytes(int64_t bytes, int64_t offset, std::string_view what) {
     if (bytes == 0 && offset >= 0 && offset <= plan_.arena_bytes) return {};
-    if (offset < 0 || offset % kernels::kAlignment != 0 || offset > plan_.arena_bytes - bytes) {
+    if (offset < 0 || offset % lowered_.alignment != 0 || offset > plan_.arena_bytes - bytes) {
       fail("{}: {} bytes at offset {} do not lie in the arena of {} at a multiple of {}", what, bytes, offset,
-           plan_.arena_bytes, kernels::kAlignment);
+           plan_.arena_bytes, lowered_.alignment);
     }
-    highest_ = std::max(highest_, align_up(offset + bytes, kernels::kAlignment));
+    highest_ = std::max(highest_, align_up(offset + bytes, lowered_.alignment));
     return {offset, offset + bytes};
   }
 

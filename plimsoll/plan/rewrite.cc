@@ -34,11 +34,17 @@ class Rewriter {
         done_(lowered.program.ops.size(), false),
         makers_(program::producers(lowered.program)),
         readers_(lowered.program.values.size()) {
-    Program& to = result_.lowered.program;
+    Lowered& made = result_.lowered;
+    Program& to = made.program;
     to = lowered.program;
     to.ops.clear();
-    result_.lowered.device = lowered.device;
-    result_.lowered.threads = lowered.threads;
+    made.device = lowered.device;
+    made.threads = lowered.threads;
+    made.alignment = lowered.alignment;
+    made.layouts = lowered.layouts;
+    made.spare_bytes = lowered.spare_bytes;
+    made.least_scratch = lowered.least_scratch;
+    made.matrix_units = lowered.matrix_units;
     for (const Value value : original(lowered.program.values.size())) current_.push_back(value);
     for (const ValueInfo& value : to.values) names_.emplace(value.name, 1);
     find_readers_of_silent_ops();
@@ -135,7 +141,7 @@ class Rewriter {
     const program::Phase phase = to.ops.empty() ? program::Phase::forward : to.ops.back().phase;
     Op copy{&program::op_table().get(op), phase, std::move(inputs), {output}, where};
     LoweredOp kernel = kernels::prepare_added(from_, to, copy);
-    return emit(std::move(copy), std::move(kernel));
+    return emit(std::move(copy), std::move(kernel), false);
   }
 
   void finish_copies(size_t place) {
@@ -192,7 +198,7 @@ class Rewriter {
   }
 
   void run_silently(int32_t op) {
-    emit(op_at(op), from_.ops[static_cast<size_t>(op)]);
+    emit(op_at(op), from_.ops[static_cast<size_t>(op)], is_blocked(op));
     finish_first_run(op);
   }
 
@@ -203,7 +209,13 @@ class Rewriter {
     }
   }
 
-  int32_t emit(Op op, LoweredOp lowered) {
+  bool is_blocked(int32_t op) const {
+    const auto place = static_cast<size_t>(op);
+    return place < from_.blocked_ops.size() && from_.blocked_ops[place];
+  }
+
+  int32_t emit(Op op, LoweredOp lowered, bool blocked) {
+    result_.lowered.blocked_ops.push_back(blocked);
     result_.lowered.program.ops.push_back(std::move(op));
     result_.lowered.ops.push_back(std::move(lowered));
     return static_cast<int32_t>(result_.lowered.program.ops.size()) - 1;
@@ -224,7 +236,7 @@ class Rewriter {
     if (!takes_a_step(from_, op)) throw ArgumentError(fmt::format("{} is a view, no step of a plan", text(op)));
     if (done_[static_cast<size_t>(op)]) throw ArgumentError(fmt::format("the plan runs {} twice", text(op)));
     Op run = with_current_inputs(op_at(op));
-    const int32_t place = emit(std::move(run), from_.ops[static_cast<size_t>(op)]);
+    const int32_t place = emit(std::move(run), from_.ops[static_cast<size_t>(op)], is_blocked(op));
     result_.steps.push_back({place, storages_made_by(program(), op_at(op))});
     finish_first_run(op);
   }
@@ -244,7 +256,7 @@ class Rewriter {
       if (again.outputs[k]) made.owners.push_back(again.outputs[k]);
     }
     LoweredOp kernel = kernel_of(step.op, again);
-    made.op = emit(std::move(again), std::move(kernel));
+    made.op = emit(std::move(again), std::move(kernel), is_blocked(step.op));
     result_.steps.push_back(std::move(made));
   }
 
@@ -271,6 +283,8 @@ class Rewriter {
     info.name = instance_name(info.name);
     info.storage = storage ? storage : added;
     result_.lowered.program.values.push_back(std::move(info));
+    std::vector<kernels::Layout>& layouts = result_.lowered.layouts;
+    if (at(of) < from_.layouts.size()) layouts.push_back(layouts[at(of)]);
     return added;
   }
 
@@ -319,7 +333,7 @@ class Rewriter {
       output = add_value(shown, storage);
       views_[{shown.index, instance}] = output;
     }
-    emit(std::move(view), from_.ops[static_cast<size_t>(maker)]);
+    emit(std::move(view), from_.ops[static_cast<size_t>(maker)], is_blocked(maker));
     return views_.at({value.index, instance});
   }
 

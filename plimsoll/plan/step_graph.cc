@@ -45,7 +45,7 @@ class GraphMaker {
  private:
   static size_t at(Value value) { return static_cast<size_t>(value.index); }
   const Op& op_of(const GraphNode& node) const { return program_.ops[static_cast<size_t>(node.op)]; }
-  int64_t aligned(Value owner) const { return align_up(program_[owner].type.spec().bytes(), kernels::kAlignment); }
+  int64_t aligned(Value owner) const { return align_up(program_[owner].type.spec().bytes(), lowered_.alignment); }
   int32_t place_of(Value value) const { return place_[at(program_[value].storage)]; }
   GraphStorage& storage(int32_t place) { return graph_.storages[static_cast<size_t>(place)]; }
 
@@ -53,7 +53,7 @@ class GraphMaker {
     const Op& op = program_.ops[static_cast<size_t>(place)];
     GraphNode node;
     node.op = place;
-    node.scratch_bytes = align_up(lowered_.ops[static_cast<size_t>(place)].kernel.scratch_bytes, kernels::kAlignment);
+    node.scratch_bytes = align_up(lowered_.ops[static_cast<size_t>(place)].kernel.scratch_bytes, lowered_.alignment);
     node.seconds = seconds_[static_cast<size_t>(place)];
     node.phase = op.phase;
     const auto time = static_cast<int32_t>(graph_.nodes.size());

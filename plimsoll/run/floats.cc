@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/convert.h"
 #include "plimsoll/kernels/cut.h"
 
 namespace plimsoll::run {
@@ -27,8 +27,8 @@ std::vector<float> read_floats(Executor& executor, program::Value value) {
   executor.view_bytes(value, [&](std::span<const std::byte> bytes) {
     floats.resize(bytes.size() / 2);
     if (floats.empty()) return;
-    kernels::half_lines(info.type.dtype)
-        .widen(floats.data(), reinterpret_cast<const uint16_t*>(bytes.data()), static_cast<int64_t>(floats.size()));
+    const std::span halves(reinterpret_cast<const uint16_t*>(bytes.data()), floats.size());
+    kernels::upcast(info.type.dtype, halves, floats.data());
   });
   return floats;
 }
@@ -38,8 +38,7 @@ void write_rounded(DType dtype, std::span<const float> floats, std::span<std::by
   if (dtype == DType::f32) {
     std::memcpy(into.data(), floats.data(), floats.size_bytes());
   } else {
-    kernels::half_lines(dtype).narrow(reinterpret_cast<uint16_t*>(into.data()), floats.data(),
-                                      static_cast<int64_t>(floats.size()));
+    kernels::downcast(dtype, floats, reinterpret_cast<uint16_t*>(into.data()));
   }
 }
 

@@ -96,7 +96,7 @@ class Fitting {
     const kernels::Lowered whole = forms_.whole();
     threads_ = whole.threads;
     device::Device& device = device::find_device(whole.device);
-    if (!device.traits().is_host) card_ = &device;
+    if (device.overhead_bytes() > 0) card_ = &device;
     booked_ = overhead_of(static_cast<int64_t>(whole.ops.size()));
   }
 
@@ -169,7 +169,7 @@ class Fitting {
   Budget budget_;
   plan::PlanOptions options_;
   int threads_ = 1;
-  device::Device* card_ = nullptr;  // that the step runs on, where it is not the host; the budget is of its memory then
+  device::Device* card_ = nullptr;  // that the step runs on, where it has memory of its own; the budget is of that then
   int64_t held_bytes_ = 0;          // by the process when it began
   int64_t peak_before_ = process_peak_bytes();
   int64_t booked_ = 0;  // for a plan of as many steps as the step has ops

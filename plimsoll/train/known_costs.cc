@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/memory/limits.h"
 
 namespace plimsoll::train {
@@ -16,24 +17,24 @@ KnownCosts::KnownCosts(Listener listener) : listener_(std::move(listener)) {
 }
 
 bool KnownCosts::learn(const plan::StepPlan& step, double time_limit_s) {
-  plan::MeasureOptions options{.budget = {step.budget_bytes, "--budget"}, .time_limit_s = time_limit_s};
+  MeasureOptions options{.budget = {step.budget_bytes, "--budget"}, .time_limit_s = time_limit_s};
   options.budget.bytes = std::min(options.budget.bytes, machine_budget().bytes);
   options.told = listener_.on_measure;
   std::vector<const kernels::Lowered*> programs;
   for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
-  if (!plan::measure_costs(programs, options, table())) return false;
+  if (!measure_costs(programs, options, table())) return false;
   save();
   return true;
 }
 
-void KnownCosts::calibrate(int threads) {
+void KnownCosts::calibrate(const std::string& device, int threads) {
   const int count = kernels::thread_count({.threads = threads});
-  if (plan::calibrate("cpu", count, {.budget = machine_budget()}, table())) save();
+  if (train::calibrate(device, count, {.budget = device::find_device(device).budget()}, table())) save();
 }
 
 plan::SpillOptions KnownCosts::spill_in(const std::string& folder) {
   const size_t known = table().size();
-  const plan::SpillOptions spill = plan::measure_spill(folder, table_);
+  const plan::SpillOptions spill = measure_spill(folder, table_);
   if (table_.size() > known) save();
   return spill;
 }

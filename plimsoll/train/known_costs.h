@@ -6,8 +6,8 @@
 #include <string>
 
 #include "plimsoll/plan/cost_cache.h"
-#include "plimsoll/plan/measure.h"
 #include "plimsoll/plan/parts.h"
+#include "plimsoll/train/measure.h"
 
 namespace plimsoll::train {
 
@@ -27,8 +27,8 @@ class KnownCosts {
   // Times what the programs of a step run, as far as it is not known, for so long at most. Whether anything was learnt.
   bool learn(const plan::StepPlan& step, double time_limit_s);
 
-  // Learns what the CPU can do on so many threads (0: all), where that is not known: by three short kernels.
-  void calibrate(int threads);
+  // Learns what a device can do on so many threads (0: all), where that is not known: by three short kernels.
+  void calibrate(const std::string& device, int threads);
 
   // What plans need to know of the disk of a folder: measured once.
   plan::SpillOptions spill_in(const std::string& folder);

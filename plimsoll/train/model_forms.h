@@ -63,7 +63,7 @@ class ModelForms {
   void start(run::Executor& executor, uint64_t seed) const;
 
   // For estimates of what is not measured; runs kernels where this machine was not calibrated before.
-  void calibrate() const { costs_->calibrate(request_.threads); }
+  void calibrate() const { costs_->calibrate(request_.device, request_.threads); }
 
   plan::SpillOptions spill_in(const std::string& folder) const { return costs_->spill_in(folder); }
 

@@ -18,9 +18,10 @@ constexpr int64_t kKernelOwn = 256 * kKiB;   // tasks, files, mappings
 constexpr int64_t kGrain = 4 * kMiB;         // of what was measured
 
 // What a run adds when kernels are bound.
-constexpr int64_t kCodeOfRun = kMiB;          // that runs for the first time
-constexpr int64_t kEachStepOfRun = 2 * kKiB;  // parameters are started
-constexpr int64_t kEachThreadOfRun = 256 * kKiB;
+constexpr int64_t kCodeOfRun = kMiB;              // that runs for the first time
+constexpr int64_t kEachStepOfRun = 2 * kKiB;      // parameters are started
+constexpr int64_t kEachThreadOfRun = 256 * kKiB;  // with what its kernels take from the heap
+static_assert(4 * kStepHeapBytes <= kEachThreadOfRun);
 
 // A page of 4 KiB takes 8 bytes of a page table and 9 of the index of a memory file; an arena is rounded up to pages of
 // a 4096th of it: together less than a 224th.

@@ -6,6 +6,10 @@
 
 namespace plimsoll::train {
 
+// What kernels may take from the heap during a step, for each thread, and give back within it (libraries make lists of
+// arguments): a part of what is counted for a run.
+inline constexpr int64_t kStepHeapBytes = 32 * 1024;
+
 // What the model counts.
 struct Bound {
   int64_t steps = 0;  // of all programs of a plan; before there is one, ops of the step

@@ -16,6 +16,7 @@
 #include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/synthetic.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -26,7 +27,7 @@ using program::Program;
 using program::Value;
 
 std::string& chosen_device() {
-  static std::string device = "cpu";
+  static std::string device = test_device();
   return device;
 }
 
@@ -98,7 +99,7 @@ constexpr double kF16Tolerance = 3e-3;
 constexpr double kBf16Tolerance = 2e-2;
 
 // Cards compute some of what is f64 in f32.
-double least_f64_tolerance() { return compared_device() == "cpu" ? 0 : 1e-6; }
+double least_f64_tolerance() { return compared_device().starts_with("cuda") ? 1e-6 : 0; }
 
 template <class T, class Expected>
 void expect_near(std::span<const T> found, const std::vector<Expected>& expected, double tolerance,
@@ -208,7 +209,7 @@ void expect_agreement(const Program& program, const Arrays<double>& values, doub
   const bool computes = cuda::CompileOnly::architecture() == nullptr;
   const auto expected = computes ? program::evaluate<double>(program, values) : program::Evaluation<double>{};
   for (const int threads : {1, 2}) {
-    if (threads > 1 && compared_device() != "cpu") continue;
+    if (threads > 1 && compared_device().starts_with("cuda")) continue;
     if (threads > static_cast<int>(std::thread::hardware_concurrency())) continue;
     SCOPED_TRACE(fmt::format("{} threads\n{}", threads, program::write_program(program)));
     expect_step(program, values, expected, tolerance, threads);

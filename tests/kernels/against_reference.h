@@ -9,7 +9,7 @@
 
 namespace plimsoll {
 
-// The device that comparisons run on, for the process: "cpu" at first. Where it is "", comparisons are skipped.
+// The device that comparisons run on, for the process: the tests' (test_device.h) at first. Where it is "", comparisons are skipped.
 void compare_on(std::string device);
 const std::string& compared_device();
 Budget compared_budget();

@@ -14,6 +14,7 @@
 #include "plimsoll/program/text.h"
 #include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -59,7 +60,7 @@ void expect_same(const Program& program, const Arrays<double>& values) {
   const auto expected = program::evaluate<float>(program, narrowed(values)).outputs;
   for (const int threads : {1, 2}) {
     SCOPED_TRACE(fmt::format("{} threads\n{}", threads, program::write_program(program)));
-    run::Session session(program, {.threads = threads}, machine_budget());
+    run::Session session(program, on_test_device(threads), machine_budget());
     run::Executor& executor = session.executor();
     load(executor, values);
     executor.step();
@@ -194,7 +195,7 @@ TEST(ByteKernels, Embedding) {
   Arrays<double> values = random_values(parse_program(text), {});
   values["i"].ints = {0, 30, 7, 7, 1, 2, 3, 29, 0, 5};
   expect_same(parse_program(text), values);
-  run::Session session(parse_program(text), {}, machine_budget());
+  run::Session session(parse_program(text), on_test_device(), machine_budget());
   values["i"].ints[3] = 31;
   load(session.executor(), values);
   EXPECT_THROW(session.executor().step(), ArgumentError);

@@ -8,6 +8,7 @@
 #include "plimsoll/program/text.h"
 #include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -108,7 +109,7 @@ TEST(Epilogue, IsTheSameAsOpsOfTheirOwn) {
       "%c = conv(%x, %w, %b) {padding=[1]}\n%s = add(%c, %q)\n%y = relu(%s)\n"
       "%r = neg(%q)\n%n = neg(%r)\n%z = conv_epilogue(%x, %w, %b, %n) {padding=[1], residual=true, relu=true}\n"
       "output %y\noutput %z\n");
-  run::Session session(program, {.threads = 1}, machine_budget());
+  run::Session session(program, on_test_device(1), machine_budget());
   run::Executor& executor = session.executor();
   load(executor, random_values(program, {}));
   executor.step();

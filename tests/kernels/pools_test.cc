@@ -37,7 +37,7 @@ struct Image {
   int64_t offset(int64_t place) const {
     const int64_t channels = tensor.shape[1];
     const int64_t plane_size = tensor.elements() / (tensor.shape[0] * channels);
-    const int64_t width = tensor.channels_last ? channels : kernels::kChannelBlock;
+    const int64_t width = tensor.is_channels_last() ? channels : kernels::kChannelBlock;
     const int64_t plane = place / plane_size;
     return (plane / width * plane_size + place % plane_size) * width + plane % width;
   }
@@ -92,8 +92,8 @@ class Run {
   Tensor tensor_of(const program::ValueInfo& value) const {
     const bool floats = is_floating(value.type.dtype);
     Tensor tensor = kernels::contiguous(floats ? lies_.dtype : value.type.dtype, value.type.shape.shape());
-    tensor.blocked = true;
-    tensor.channels_last = floats && lies_.channels_last;
+    const bool last = floats && lies_.channels_last;
+    tensor.layout = last ? kernels::Layout::channels_last : kernels::Layout::blocked16;
     return tensor;
   }
 

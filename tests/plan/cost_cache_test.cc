@@ -34,13 +34,15 @@ TEST(CostKey, TellsLayoutsDevicesAndTilesApart) {
   const auto second_conv = static_cast<int32_t>(plain.program.ops.size()) - 1;
   const auto key_with = [&](const auto& change) {
     Lowered lowered = plain;
-    lowered.blocked_values.assign(lowered.program.values.size(), false);
+    lowered.layouts.assign(lowered.program.values.size(), kernels::Layout::strided);
     lowered.blocked_ops.assign(lowered.program.ops.size(), false);
     lowered.matrix_units = false;
     change(lowered);
     return cost_key(lowered, second_conv);
   };
-  const auto block = [](Lowered& lowered) { lowered.blocked_values.assign(lowered.program.values.size(), true); };
+  const auto block = [](Lowered& lowered) {
+    lowered.layouts.assign(lowered.program.values.size(), kernels::Layout::blocked16);
+  };
   const std::vector<std::string> keys = {
       key_with([](Lowered&) {}),
       key_with(block),

@@ -9,8 +9,8 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/plan/largest_batch.h"
 #include "plimsoll/plan/lock.h"
-#include "plimsoll/plan/measure.h"
 #include "plimsoll/program/text.h"
+#include "plimsoll/train/measure.h"
 #include "tests/plan/small_steps.h"
 
 namespace plimsoll::plan {
@@ -26,7 +26,7 @@ TEST(Costs, TellMeasuredFromEstimated) {
   const Costs by_roofline = costs_of(lowered, table);
   EXPECT_EQ(by_roofline.seconds, roofline_seconds(lowered));
   EXPECT_EQ(by_roofline.measured_s, 0);
-  measure_costs(lowered, {.budget = machine_budget(), .time_limit_s = 1e9}, table);
+  train::measure_costs(lowered, {.budget = machine_budget(), .time_limit_s = 1e9}, table);
   const Costs measured = costs_of(lowered, table);
   EXPECT_EQ(measured.estimated_s + measured.scaled_s, 0);
   EXPECT_GT(measured.measured_s, 0);
@@ -50,15 +50,15 @@ TEST(Costs, ScaleWhatWasMeasuredInAnotherSize) {
 TEST(Costs, AreMeasuredLongestFirstAndWithinTheirTime) {
   const Lowered lowered = lenet();
   CostTable table;
-  EXPECT_FALSE(measure_costs(lowered, {.budget = machine_budget(), .time_limit_s = 1e-9}, table));
+  EXPECT_FALSE(train::measure_costs(lowered, {.budget = machine_budget(), .time_limit_s = 1e-9}, table));
   EXPECT_TRUE(table.empty());
-  EXPECT_FALSE(measure_costs(lowered, {.budget = {0, "test"}}, table));
+  EXPECT_FALSE(train::measure_costs(lowered, {.budget = {0, "test"}}, table));
   EXPECT_TRUE(table.empty());
-  calibrate("cpu", 1, {.budget = machine_budget()}, table);
+  train::calibrate("cpu", 1, {.budget = machine_budget()}, table);
   const std::vector<double> seconds = costs_of(lowered, table).seconds;
   const auto longest = std::max_element(seconds.begin(), seconds.end()) - seconds.begin();
   int told = 0;
-  measure_costs(
+  train::measure_costs(
       lowered,
       {.budget = machine_budget(),
        .told = [&](size_t, size_t) { EXPECT_TRUE(told++ > 0 || table.contains(cost_key(lowered, longest))); }},

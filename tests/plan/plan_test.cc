@@ -184,6 +184,27 @@ TEST(Plan, IsTheSameTwice) {
   EXPECT_EQ(std::get<Plan>(make_plan(lowered, options)), std::get<Plan>(make_plan(lowered, options)));
 }
 
+// What was decided for all ops together stays with a program that a plan was applied to: its ops can be prepared again.
+TEST(Plan, AppliedKeepsLayoutsAndScratch) {
+  const models::Step step = small_step("resnet18", program::Optimizer::sgd);
+  const Lowered lowered = kernels::prepare(step.program, {.threads = 1, .matrix_units = true});
+  PlanOptions tight = {.budget_bytes = 0, .work_limit = 1000, .time_limit_s = 1e9};
+  tight.budget_bytes = std::get<Refusal>(make_plan(lowered, tight)).smallest_bytes;
+  const Applied applied = apply(std::get<Plan>(make_plan(lowered, tight)), lowered);
+  const Lowered& planned = applied.lowered;
+  EXPECT_GT(planned.program.ops.size(), lowered.program.ops.size()) << "nothing is computed again";
+  EXPECT_EQ(planned.layouts.size(), planned.program.values.size());
+  EXPECT_EQ(planned.blocked_ops.size(), planned.program.ops.size());
+  EXPECT_EQ(planned.spare_bytes, lowered.spare_bytes);
+  EXPECT_TRUE(planned.matrix_units);
+  for (size_t op = 0; op < planned.ops.size(); ++op) {
+    if (!planned.ops[op].kernel.bind) continue;
+    std::vector<bool> made;
+    for (const program::Value value : planned.program.ops[op].outputs) made.push_back(static_cast<bool>(value));
+    EXPECT_EQ(kernels::prepare_again(planned, op, made).kernel.scratch_bytes, planned.ops[op].kernel.scratch_bytes);
+  }
+}
+
 TEST(Plan, IsNotAppliedToAnotherProgram) {
   const Lowered small = kernels::prepare(small_step("lenet", program::Optimizer::sgd).program, {.threads = 1});
   const Lowered other = kernels::prepare(small_step("lenet", program::Optimizer::adam).program, {.threads = 1});

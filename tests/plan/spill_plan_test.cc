@@ -12,6 +12,7 @@
 #include "plimsoll/program/verify.h"
 #include "tests/plan/run_two_steps.h"
 #include "tests/plan/small_steps.h"
+#include "tests/test_device.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -44,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(All, SpillZoo, testing::Values("vgg16", "resnet18", "un
 
 TEST_P(SpillZoo, NeedsNoMoreThanRecomputeAloneAndChangesNoBit) {
   const models::Step step = small_step(GetParam(), program::Optimizer::adam);
-  const Lowered lowered = kernels::prepare(step.program, {.threads = 1});
+  const Lowered lowered = kernels::prepare(step.program, on_test_device(1));
   const std::vector<std::byte> unlimited = run_two_steps(step, lowered, plan_memory(lowered));
   const auto smallest = [&](const PlanOptions& options) {
     return std::get<Refusal>(make_plan(lowered, options)).smallest_bytes;
@@ -103,7 +104,7 @@ class SpillPlan : public testing::Test {
     return static_cast<int32_t>(&step_of(plan, kind) - plan.steps.data());
   }
 
-  const Lowered lowered_ = kernels::prepare(program::parse_program(kProgram), {.threads = 1});
+  const Lowered lowered_ = kernels::prepare(program::parse_program(kProgram), on_test_device(1));
   const std::vector<double> seconds_ = {10, 10, 10, 10, 1};
 };
 

@@ -1,5 +1,7 @@
 #include "tests/run/allocation_count.h"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -7,6 +9,8 @@
 namespace {
 
 std::atomic<int64_t> count = 0;
+std::atomic<int64_t> taken = 0;
+std::atomic<int64_t> most_taken = 0;
 
 }  // namespace
 
@@ -22,26 +26,27 @@ void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t elements, size_t bytes);
 void* __libc_realloc(void* block, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void* block);
 
-void* malloc(size_t bytes) {
+static void* counted(void* block) {
   ++count;
-  return __libc_malloc(bytes);
+  if (block == nullptr) return block;
+  const int64_t now = taken += static_cast<int64_t>(malloc_usable_size(block));
+  int64_t most = most_taken;
+  while (now > most && !most_taken.compare_exchange_weak(most, now)) continue;
+  return block;
 }
 
-void* calloc(size_t elements, size_t bytes) {
-  ++count;
-  return __libc_calloc(elements, bytes);
+static void* uncounted(void* block) {
+  if (block != nullptr) taken -= static_cast<int64_t>(malloc_usable_size(block));
+  return block;
 }
 
-void* realloc(void* block, size_t bytes) {
-  ++count;
-  return __libc_realloc(block, bytes);
-}
-
-void* memalign(size_t alignment, size_t bytes) {
-  ++count;
-  return __libc_memalign(alignment, bytes);
-}
+void* malloc(size_t bytes) { return counted(__libc_malloc(bytes)); }
+void* calloc(size_t elements, size_t bytes) { return counted(__libc_calloc(elements, bytes)); }
+void* realloc(void* block, size_t bytes) { return counted(__libc_realloc(uncounted(block), bytes)); }
+void* memalign(size_t alignment, size_t bytes) { return counted(__libc_memalign(alignment, bytes)); }
+void free(void* block) { __libc_free(uncounted(block)); }
 
 void* aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
 
@@ -57,6 +62,9 @@ int posix_memalign(void** block, size_t alignment, size_t bytes) {
 namespace plimsoll {
 
 int64_t allocation_count() { return count; }
+int64_t heap_bytes() { return taken; }
+int64_t heap_peak_bytes() { return most_taken; }
+void reset_heap_peak() { most_taken = taken.load(); }
 
 bool counts_allocations() { return PLIMSOLL_COUNTS != 0; }
 

@@ -1,22 +1,22 @@
 // A context over a pool of its own, with a count of allocations and one that is refused.
 #pragma once
 
-#include "plimsoll/memory/file_pages.h"
 #include "plimsoll/run/eager/context.h"
+#include "tests/test_device.h"
 
 namespace plimsoll::eager {
 
 struct Workshop {
-  explicit Workshop(int64_t budget_bytes = 64 << 20) : pool(pages, {budget_bytes, "test"}, recorder) {}
+  explicit Workshop(int64_t budget_bytes = 64 << 20) : pool(*pages, {budget_bytes, "test"}, recorder) {}
 
   int64_t live_bytes() const { return pool.stats().live_bytes; }
 
-  FilePages pages = FilePages::host(4096);
+  std::unique_ptr<PageSource> pages = device::find_device(test_device()).pages(0);  // of the smallest pages
   trace::Recorder recorder{0};
   Pool pool;
   int64_t allocations = 0;
   int64_t refused = 0;  // the allocation that fails, counted from 1; 0: none
-  Context context{pool, {.device = {}, .allocate = [this](Pool& from, Request request) {
+  Context context{pool, {.device = on_test_device(), .allocate = [this](Pool& from, Request request) {
                            if (++allocations == refused) request.bytes = int64_t{1} << 40;
                            return from.allocate(request);
                          }}};

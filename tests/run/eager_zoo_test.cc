@@ -13,6 +13,7 @@
 #include "plimsoll/train/synthetic.h"
 #include "tests/run/eager_fixture.h"
 #include "tests/run/zoo_names.h"
+#include "tests/test_device.h"
 
 namespace plimsoll::eager {
 namespace {
@@ -78,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(All, EagerZoo, testing::ValuesIn(zoo_names()), zoo_test
 
 TEST_P(EagerZoo, TrainsToTheBitsOfTheExecutor) {
   const models::Step step = small_step(models::find_model(GetParam()));
-  run::Session session(step.program, {}, machine_budget());
+  run::Session session(step.program, on_test_device(), machine_budget());
   run::Executor& executor = session.executor();
   const Program& program = executor.program();
   start(executor, step);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
@@ -15,6 +16,7 @@
 #include "tests/kernels/against_reference.h"
 #include "tests/run/allocation_count.h"
 #include "tests/run/zoo_names.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -69,14 +71,15 @@ TEST_P(ZooRun, InfersAsTheReferenceDoesInNoMoreMemoryThanAsWritten) {
   expect_agreement(step.program, start_values(step), 1e-4);
   const models::Model written = model().build({.training = false}, models::Size::small);
   const Program bound = program::bind(written.program, models::bindings(model(), options.sizes));
-  EXPECT_LE(plan::estimate(kernels::prepare(step.program)).peak_bytes,
-            plan::estimate(kernels::prepare(bound)).peak_bytes);
+  EXPECT_LE(plan::estimate(kernels::prepare(step.program, on_test_device())).peak_bytes,
+            plan::estimate(kernels::prepare(bound, on_test_device())).peak_bytes);
 }
 
 TEST_P(ZooRun, TakesWhatWasEstimated) {
   const models::Step step = this->step(program::Optimizer::adam);
-  run::Session session(step.program, {}, machine_budget());
-  EXPECT_EQ(plan::estimate(kernels::prepare(step.program)).peak_bytes, session.executor().arena_bytes());
+  run::Session session(step.program, on_test_device(), machine_budget());
+  EXPECT_EQ(plan::estimate(kernels::prepare(step.program, on_test_device())).peak_bytes,
+            session.executor().arena_bytes());
 }
 
 TEST_P(ZooRun, GivesTheSameBitsTwice) {
@@ -84,7 +87,7 @@ TEST_P(ZooRun, GivesTheSameBitsTwice) {
   const auto values = start_values(step);
   std::vector<std::vector<float>> losses(2);
   for (std::vector<float>& found : losses) {
-    run::Session session(step.program, {}, machine_budget());
+    run::Session session(step.program, on_test_device(), machine_budget());
     load(session.executor(), values);
     for (int i = 0; i < 3; ++i) {
       session.executor().step();
@@ -98,17 +101,34 @@ TEST(Executor, AllocatesNothingInAStepOfOurKernels) {
   const Program program = program::parse_program(
       "input %x: f32[300,50]\ninput %t: i64[300]\ninput %g: f32[50]\n"
       "%n = layer_norm(%x, %g)\n%r = relu(%n)\n%y = add(%r, %g)\n%l = cross_entropy(%y, %t)\noutput %l\n");
-  run::Session session(program, {}, machine_budget());
+  run::Session session(program, on_test_device(), machine_budget());
   load(session.executor(), random_values(program, {}));
   session.executor().step();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(allocations_of_a_step(session.executor()), 0);
 }
 
+TEST(Executor, NamesTheTensorInWhichAKernelFoundAFault) {
+  const Program program = program::parse_program("input %rows: f32[4]\n%y = exp(%rows)\noutput %y\n");
+  run::Planned planned = run::plan_as_it_is(program, {.device = "sim"});
+  planned.lowered.ops[0].kernel.bind = [](const kernels::Memory& memory) -> kernels::Task {
+    return [memory] { *memory.fault = {.op = memory.op + 1, .operand = 0, .value = 9, .place = 2, .most = 3}; };
+  };
+  std::vector<run::Planned> programs;
+  programs.push_back(std::move(planned));
+  run::Session session(std::move(programs), machine_budget());
+  try {
+    session.executor().step();
+    FAIL();
+  } catch (const ArgumentError& error) {
+    EXPECT_STREQ(error.what(), "exp %y: index 9 at place 2 of rows is out of range, expected 0 to 3");
+  }
+}
+
 TEST(Executor, RefusesAnArenaThatIsTooSmall) {
   const Program program = program::parse_program("input %x: f32[300]\n%y = exp(%x)\noutput %y\n");
-  kernels::Lowered lowered = kernels::prepare(program);
+  kernels::Lowered lowered = kernels::prepare(program, on_test_device());
   plan::MemoryPlan memory = plan::plan_memory(lowered);
-  EXPECT_EQ(memory.placement.arena_bytes, 2 * 1216);
+  EXPECT_EQ(memory.placement.arena_bytes, 2 * align_up(1200, lowered.alignment));
   const auto pages = device::find_device(lowered.device).pages(2048);
   Arena arena(*pages, 2048, {1 << 20, "test"});
   EXPECT_THROW(run::Executor(lowered, memory, arena), ArgumentError);
@@ -117,7 +137,7 @@ TEST(Executor, RefusesAnArenaThatIsTooSmall) {
 TEST(Trainer, LowersTheLossOfAnMlp) {
   models::StepOptions options = {.sizes = {{"batch", 16}}};
   const models::Step step = models::build_whole_step(models::find_model("mlp"), options);
-  run::Session session(step.program, {}, machine_budget());
+  run::Session session(step.program, on_test_device(), machine_budget());
   run::Executor& executor = session.executor();
   for (size_t i = 0; i < step.inits.size(); ++i) {
     train::start_value(executor, step.program.parameters[i], step.inits[i], 1, i);

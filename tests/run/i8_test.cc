@@ -17,6 +17,7 @@
 #include "plimsoll/train/synthetic.h"
 #include "tests/run/allocation_count.h"
 #include "tests/run/zoo_names.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -83,9 +84,9 @@ void load(run::Executor& executor, const Floats& floats, const std::vector<progr
 
 std::vector<float> result(const program::Program& program, const Floats& floats,
                           const std::vector<program::QuantizedParameter>& quantized = {}) {
-  run::Session session(program, {.threads = 1}, machine_budget());
+  run::Session session(program, on_test_device(1), machine_budget());
   run::Executor& executor = session.executor();
-  EXPECT_EQ(plan::estimate(kernels::prepare(program, {.threads = 1})).peak_bytes, executor.arena_bytes());
+  EXPECT_EQ(plan::estimate(kernels::prepare(program, on_test_device(1))).peak_bytes, executor.arena_bytes());
   load(executor, floats, quantized);
   train::fill_inputs(executor, 1);
   executor.step();
@@ -154,7 +155,7 @@ TEST(I8, AModelThatWasTrainedGivesTheSameAnswers) {
   const models::ModelInfo& model = models::find_model("lenet");
   const models::StepOptions options = {.sizes = {{"batch", 16}}};
   const models::Step training = models::build_whole_step(model, options);
-  run::Session session(training.program, {.threads = 1}, machine_budget());
+  run::Session session(training.program, on_test_device(1), machine_budget());
   run::Executor& executor = session.executor();
   load(executor, drawn(training), {});
   train::fill_inputs(executor, 1);
@@ -182,7 +183,7 @@ TEST(I8, AllocatesNothingInAStep) {
   const program::Program program = program::parse_program(
       "input %w: i8[40,1000]\ninput %s: f32[40]\ninput %i: i64[17]\n%a = embedding_i8(%w, %i, %s)\n"
       "%q, %r = quantize_rows(%a)\n%t, %u = quantize(%a) {dtype=u8}\noutput %q\noutput %t\n");
-  run::Session session(program, {}, machine_budget());
+  run::Session session(program, on_test_device(), machine_budget());
   session.executor().step();
   EXPECT_EQ(allocations_of_a_step(session.executor()), 0);
 }

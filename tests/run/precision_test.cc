@@ -14,6 +14,7 @@
 #include "plimsoll/train/trainer.h"
 #include "tests/run/allocation_count.h"
 #include "tests/run/zoo_names.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -42,7 +43,7 @@ void start(run::Executor& executor, const models::Step& step) {
 // The losses of the first steps.
 std::vector<float> losses(std::string_view model, DType precision, int steps) {
   const models::Step step = small_step(models::find_model(model), precision);
-  run::Session session(step.program, {.threads = 1}, machine_budget());
+  run::Session session(step.program, on_test_device(1), machine_budget());
   start(session.executor(), step);
   train::Trainer trainer(session.executor(), {});
   std::vector<float> all;
@@ -58,9 +59,9 @@ TEST_P(ZooPrecision, TrainsAndInfersInWhatWasPredicted) {
   for (const DType precision : {DType::bf16, DType::f16}) {
     for (const bool training : {true, false}) {
       const models::Step step = small_step(models::find_model(GetParam()), precision, training);
-      run::Session session(step.program, {}, machine_budget());
+      run::Session session(step.program, on_test_device(), machine_budget());
       run::Executor& executor = session.executor();
-      EXPECT_EQ(plan::estimate(kernels::prepare(step.program)).peak_bytes, executor.arena_bytes());
+      EXPECT_EQ(plan::estimate(kernels::prepare(step.program, on_test_device())).peak_bytes, executor.arena_bytes());
       start(executor, step);
       train::fill_inputs(executor, 1);
       executor.step();
@@ -84,7 +85,7 @@ TEST(Precision, TrainingGoesAsInF32) {
 // At first its scale is too large, so the step is skipped and the scale halved; the weights stay as they were.
 TEST(Precision, AStepWhoseGradientsOverflowIsSkipped) {
   const models::Step step = small_step(models::find_model("mlp"), DType::f16);
-  run::Session session(step.program, {}, machine_budget());
+  run::Session session(step.program, on_test_device(), machine_budget());
   run::Executor& executor = session.executor();
   start(executor, step);
   train::Trainer trainer(executor, {});
@@ -106,7 +107,7 @@ TEST(Precision, AllocatesNothingInAStep) {
   const program::Program program = program::parse_program(
       "input %x: bf16[40,1000]\ninput %w: f32[1000]\n%a = gelu_tanh(%x)\n%b = layer_norm(%a, %w)\n"
       "%c = softmax(%b)\n%d = add(%c, %x)\noutput %d\n");
-  run::Session session(program, {}, machine_budget());
+  run::Session session(program, on_test_device(), machine_budget());
   session.executor().step();
   EXPECT_EQ(allocations_of_a_step(session.executor()), 0);
 }

@@ -12,6 +12,7 @@
 #include "plimsoll/run/session.h"
 #include "tests/kernels/against_reference.h"
 #include "tests/run/allocation_count.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -41,7 +42,7 @@ class SpillRun : public testing::Test {
 
   // All results go to the file when nothing reads them.
   run::Session session() const {
-    const kernels::Lowered lowered = kernels::prepare(program_, {.threads = 1});
+    const kernels::Lowered lowered = kernels::prepare(program_, on_test_device(1));
     plan::PlanOptions options = {.budget_bytes = 0, .recompute = false, .work_limit = 1000};
     options.spill = {.bytes_per_s = 1e9, .least_bytes = 1};
     options.budget_bytes = std::get<plan::Refusal>(plan::make_plan(lowered, options)).smallest_bytes;

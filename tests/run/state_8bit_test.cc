@@ -7,6 +7,7 @@
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/initialize.h"
 #include "plimsoll/train/trainer.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -22,9 +23,9 @@ Training train(program::Optimizer optimizer, bool coded) {
   options.train.optimizer = optimizer;
   options.train.eight_bit_state = coded;
   const models::Step step = models::build_whole_step(models::find_model("lenet"), options);
-  run::Session session(step.program, {.threads = 1}, machine_budget());
+  run::Session session(step.program, on_test_device(1), machine_budget());
   run::Executor& executor = session.executor();
-  EXPECT_EQ(plan::estimate(kernels::prepare(step.program, {.threads = 1})).peak_bytes, executor.arena_bytes());
+  EXPECT_EQ(plan::estimate(kernels::prepare(step.program, on_test_device(1))).peak_bytes, executor.arena_bytes());
   for (size_t i = 0; i < step.inits.size(); ++i) {
     train::start_value(executor, step.program.parameters[i], step.inits[i], 1, i);
   }

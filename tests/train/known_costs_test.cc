@@ -16,7 +16,7 @@ TEST(KnownCosts, SayTheSameAfterARest) {
   const kernels::Lowered step = kernels::prepare(models::build_step(models::find_model("lenet"), {}), {.threads = 1});
   KnownCosts costs;
   const auto guessed = costs.of(step).seconds;
-  costs.calibrate(1);
+  costs.calibrate("cpu", 1);
   const auto calibrated = costs.of(step).seconds;
   costs.rest();
   EXPECT_EQ(costs.of(step).seconds, calibrated);

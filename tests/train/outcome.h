@@ -13,6 +13,7 @@
 #include "plimsoll/train/initialize.h"
 #include "plimsoll/train/synthetic.h"
 #include "plimsoll/train/trainer.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 
@@ -101,7 +102,7 @@ inline train::TrainerOptions trainer_options(const Case& tested) {
 
 inline Outcome train_whole(const Case& tested) {
   const models::Step step = models::build_whole_step(models::find_model(tested.model), options_of(tested));
-  run::Session session(step.program, {.threads = tested.threads}, machine_budget());
+  run::Session session(step.program, on_test_device(tested.threads), machine_budget());
   start_values(session.executor(), step.inits, step.state_inits);
   train::Trainer trainer(session.executor(), trainer_options(tested));
   return outcome_of(trainer, session.executor());

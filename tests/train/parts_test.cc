@@ -11,6 +11,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/train/parts_trainer.h"
+#include "tests/test_device.h"
 #include "tests/train/outcome.h"
 
 namespace plimsoll {
@@ -31,9 +32,9 @@ struct CutModel {
   static std::vector<run::Planned> planned(const program::SplitStep& split, const std::vector<int64_t>& sizes) {
     std::vector<run::Planned> programs;
     for (const int64_t size : std::set<int64_t>(sizes.begin(), sizes.end())) {
-      programs.push_back(run::plan_as_it_is(program::bind(split.part, {{"batch", size}}), {}));
+      programs.push_back(run::plan_as_it_is(program::bind(split.part, {{"batch", size}}), on_test_device()));
     }
-    programs.push_back(run::plan_as_it_is(split.update, {}));
+    programs.push_back(run::plan_as_it_is(split.update, on_test_device()));
     return programs;
   }
 

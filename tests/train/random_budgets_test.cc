@@ -8,6 +8,7 @@
 #include "plimsoll/train/fit.h"
 #include "plimsoll/train/parts_trainer.h"
 #include "tests/memory/sanitized.h"
+#include "tests/test_device.h"
 #include "tests/train/outcome.h"
 
 namespace plimsoll {
@@ -21,7 +22,7 @@ class RandomBudgets : public testing::TestWithParam<Case> {
   RandomBudgets() : cut_(models::build_parts_step(models::find_model(GetParam().model), options_of(GetParam()))) {}
 
   plan::StepForms forms() const {
-    const kernels::DeviceOptions device{.threads = GetParam().threads};
+    const kernels::DeviceOptions device = on_test_device(GetParam().threads);
     const auto whole = [device] {
       return kernels::prepare(models::build_step(models::find_model(GetParam().model), options_of(GetParam())), device);
     };

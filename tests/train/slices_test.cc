@@ -7,6 +7,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/text.h"
+#include "tests/test_device.h"
 #include "tests/train/outcome.h"
 
 namespace plimsoll {
@@ -23,7 +24,7 @@ Outcome train_sliced(const Case& tested, const StepForm& form) {
   models::StepOptions options = options_of(tested);
   options.form = form;
   const models::Step step = models::build_whole_step(models::find_model(tested.model), options);
-  run::Session session(step.program, {.threads = tested.threads}, machine_budget());
+  run::Session session(step.program, on_test_device(tested.threads), machine_budget());
   start_values(session.executor(), step.inits, step.state_inits);
   train::Trainer trainer(session.executor(), trainer_options(tested));
   return outcome_of(trainer, session.executor());

@@ -19,6 +19,7 @@
 #include "plimsoll/train/overhead.h"
 #include "plimsoll/train/parts_trainer.h"
 #include "tests/memory/sanitized.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -45,7 +46,7 @@ void start(run::Executor& executor, const std::vector<models::Init>& inits) {
 std::vector<float> losses(program::Optimizer optimizer, bool spills) {
   models::Step step = models::build_whole_step(model(), options(optimizer));
   if (spills) step.program = program::spill_state(std::move(step.program), 0);
-  run::Session session(step.program, {}, machine_budget());
+  run::Session session(step.program, on_test_device(), machine_budget());
   start(session.executor(), step.inits);
   train::Trainer trainer(session.executor(), {});
   std::vector<float> found;
@@ -64,11 +65,11 @@ TEST(SpilledState, GivesTheSameBitsAsStateInMemory) {
 TEST(SpilledState, TakesNoArena) {
   kernels::use_spill_file(new_file());
   const program::Program step = models::build_step(model(), options());
-  const int64_t plain = run::plan_as_it_is(step, {}).arena_bytes();
-  const int64_t spilled = run::plan_as_it_is(program::spill_state(step, 0), {}).arena_bytes();
+  const int64_t plain = run::plan_as_it_is(step, on_test_device()).arena_bytes();
+  const int64_t spilled = run::plan_as_it_is(program::spill_state(step, 0), on_test_device()).arena_bytes();
   EXPECT_LT(spilled, plain - 2 * 669'706 * 4 + 16 * kMiB);
   kernels::use_spill_file(nullptr);
-  EXPECT_THROW(run::plan_as_it_is(program::spill_state(step, 0), {}), UnsupportedError);
+  EXPECT_THROW(run::plan_as_it_is(program::spill_state(step, 0), on_test_device()), UnsupportedError);
 }
 
 TEST(SpilledState, EndsInATypedErrorWhenTheDiskIsFullMidRun) {
@@ -76,7 +77,7 @@ TEST(SpilledState, EndsInATypedErrorWhenTheDiskIsFullMidRun) {
   kernels::use_spill_file(file);
   const program::Program step = program::spill_state(models::build_step(model(), options()), 0);
   {
-    run::Session session(step, {}, machine_budget());
+    run::Session session(step, on_test_device(), machine_budget());
     train::Trainer trainer(session.executor(), {});
     trainer.step();
     file->fail_transfer(7, ENOSPC);
@@ -90,11 +91,11 @@ TEST(SpilledState, EndsInATypedErrorWhenTheDiskIsFullMidRun) {
 constexpr int64_t kLargeBatch = 600;
 
 plan::StepForms forms_of(const models::Step& step, const models::PartsStep& parts) {
-  return {kLargeBatch, [&step] { return kernels::prepare(step.program); },
+  return {kLargeBatch, [&step] { return kernels::prepare(step.program, on_test_device()); },
           [&parts](int64_t size) {
-            return kernels::prepare(program::bind(parts.split.part, {{"batch", size}}));
+            return kernels::prepare(program::bind(parts.split.part, {{"batch", size}}), on_test_device());
           },
-          [&parts] { return kernels::prepare(parts.split.update); }};
+          [&parts] { return kernels::prepare(parts.split.update, on_test_device()); }};
 }
 
 // For an arena of about so many bytes in this process.
@@ -112,7 +113,7 @@ TEST(Refit, GoesOnWithinALowerBudget) {
   const plan::StepForms forms = forms_of(step, parts);
   std::vector<float> expected;
   {
-    run::Session session(step.program, {}, machine_budget());
+    run::Session session(step.program, on_test_device(), machine_budget());
     start(session.executor(), step.inits);
     train::Trainer trainer(session.executor(), {});
     for (int i = 0; i < 3; ++i) expected.push_back(trainer.step());
@@ -171,7 +172,7 @@ TEST(Refit, KeepsParametersApartWhoseNamesHaveOneHash) {
   const program::Program program = program::parse_program(
       "input %x: f32[4]\nparameter %a: f32[4]\nparameter %b: f32[4]\n%y = add(%x, %a)\n%z = mul(%y, %b)\noutput %z\n");
   const plan::StepForms forms{1, [&] {
-                                kernels::Lowered lowered = kernels::prepare(program, {.threads = 1});
+                                kernels::Lowered lowered = kernels::prepare(program, on_test_device(1));
                                 lowered.program[program.parameters[0]].name = one;
                                 lowered.program[program.parameters[1]].name = other;
                                 return lowered;

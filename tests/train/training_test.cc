@@ -9,6 +9,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/plimsoll.h"
 #include "tests/memory/sanitized.h"
+#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -25,7 +26,12 @@ Model wide_model() {
 }
 
 TrainingOptions options_within(std::string budget) {
-  return {.batch = kBatch, .budget = std::move(budget), .optimizer = sgd(1e-2), .threads = 1, .measure = false};
+  return {.batch = kBatch,
+          .budget = std::move(budget),
+          .optimizer = sgd(1e-2),
+          .device = test_device(),
+          .threads = 1,
+          .measure = false};
 }
 
 // Counts how often each sample is read, and makes each batch different.
@@ -133,14 +139,16 @@ TEST(Training, GoesOnWithinAnotherBudget) {
 TEST(Training, RefusesWithTheSmallestBudgetAndWhatWouldFit) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
   try {
-    Training training(zoo("lenet"), {.batch = 512, .budget = "12MiB", .threads = 1, .measure = false});
+    Training training(zoo("lenet"),
+                      {.batch = 512, .budget = "12MiB", .device = test_device(), .threads = 1, .measure = false});
     FAIL() << "12 MiB should not do";
   } catch (const DoesNotFit& error) {
     EXPECT_GT(error.smallest_budget_bytes(), 12 * kMiB);
     EXPECT_NE(std::string(error.what()).find("smallest budget"), std::string::npos);
     // The process has grown by the kernels of the first try.
     const std::string more = std::to_string(error.smallest_budget_bytes() + 32 * kMiB);
-    const Training fits(zoo("lenet"), {.batch = 512, .budget = more, .threads = 1, .measure = false});
+    const Training fits(zoo("lenet"),
+                        {.batch = 512, .budget = more, .device = test_device(), .threads = 1, .measure = false});
     EXPECT_LE(fits.plan().predicted_peak_bytes, error.smallest_budget_bytes() + 32 * kMiB);
   }
 }
@@ -176,7 +184,7 @@ TEST(Inference, GivesWhatTheWeightsSay) {
   Net net({.training = false});
   const Value x = net.input("x", {batch, 3});
   Model model = std::move(net).finish(linear(net, "fc", x, 2));
-  Inference inference(std::move(model), {.batch = 2, .budget = "2GiB", .threads = 1});
+  Inference inference(std::move(model), {.batch = 2, .budget = "2GiB", .device = test_device(), .threads = 1});
   const std::vector<float> weight = {1, 0, 0, 0, 2, 0};
   const std::vector<float> bias = {10, 20};
   inference.write("fc.weight", weight);

@@ -319,8 +319,8 @@ Kernel backward_by_rows(const Use& use) {
           }};
 }
 
-Kernel forward_anyhow(const Use& use) { return (use.in(0).channels_last ? forward_by_rows : forward)(use); }
-Kernel backward_anyhow(const Use& use) { return (use.in(0).channels_last ? backward_by_rows : backward)(use); }
+Kernel forward_anyhow(const Use& use) { return (use.in(0).is_channels_last() ? forward_by_rows : forward)(use); }
+Kernel backward_anyhow(const Use& use) { return (use.in(0).is_channels_last() ? backward_by_rows : backward)(use); }
 
 // ---- the running statistics, and with them ----
 

@@ -101,7 +101,7 @@ std::optional<Kernel> by_winograd(const Conv& c, const Use& use, bool can_part, 
 template <class Make, class MakeDirect>
 Kernel by_own_winograd(const Conv& c, const Use& use, const Make& make, const MakeDirect& make_direct) {
   const auto direct = [&] { return make_direct(algorithm::convolution_direct, c.x[0]); };
-  const bool plain = !use.in(0).blocked && !use.in(1).blocked && !use.out().blocked;
+  const bool plain = !use.in(0).is_blocked() && !use.in(1).is_blocked() && !use.out().is_blocked();
   if (dnnl_prefers_blocks() || !plain || !suits_winograd(c)) return direct();
   if (use.least_scratch) {
     const Kernel other = direct();
@@ -150,7 +150,7 @@ Kernel conv_backward_weights(const Use& use) {
   if (const auto sizes = small_image_weights(use)) return small_image_weights_kernel(*sizes, use);
   require_one_dtype(use);
   const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
-  if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
+  if (narrow && !use.in(0).is_blocked() && !use.in(1).is_blocked()) return narrow_backward_weights(*narrow, use);
   const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
   const auto make = [&](algorithm how, int64_t) {
     const auto primitive = backward_weights_desc(c, how);
@@ -218,7 +218,7 @@ Kernel sum_rows_of_channels(const Use& use) {
 
 Kernel channel_sum(const Use& use) {
   if (!is_half(use.in(0).dtype)) use.require_f32(0);
-  if (use.in(0).channels_last) return sum_rows_of_channels(use);
+  if (use.in(0).is_channels_last()) return sum_rows_of_channels(use);
   const Channels channels(use.in(0));
   return {channels.room_bytes(use, 1),
           [=, tensors = std::pair(use.in(0), use.out()), threads = use.threads](const Memory& m) -> Task {
@@ -274,7 +274,7 @@ Cut by_samples_of_both(const Use& use) {
 Kernel conv_forward(const Use& use, const Epilogue& epilogue) {
   require_one_dtype(use);
   const auto narrow = narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
-  const bool as_it_lies = use.in(0).dtype == DType::f32 && !use.in(0).blocked && !use.out().blocked;
+  const bool as_it_lies = use.in(0).dtype == DType::f32 && !use.in(0).is_blocked() && !use.out().is_blocked();
   if (narrow && as_it_lies && !epilogue.onto) {
     const Kernel kernel = narrow_forward(*narrow, use);
     return epilogue.relu ? then_relu(kernel, use) : kernel;

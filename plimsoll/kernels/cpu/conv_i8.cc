@@ -139,7 +139,9 @@ struct Scaling {
 
 // ---- the kernel ----
 
-Tensor channels_last(DType dtype, const memory::dims& dims) { return {dtype, Shape(std::span(dims)), {}, true, true}; }
+Tensor channels_last(DType dtype, const memory::dims& dims) {
+  return {dtype, Shape(std::span(dims)), {}, Layout::channels_last};
+}
 
 Tensor with_batch(Tensor tensor, int64_t batch) {
   std::vector<int64_t> dims(tensor.shape.dims().begin(), tensor.shape.dims().end());
@@ -210,7 +212,7 @@ struct ByteConv {
       tasks.push_back(pack.bind({{m.inputs[1] + i * w_bytes}, {m.scratch + i * packed_bytes}, pads}));
     }
     const Scaling scaling{parts,
-                          y.blocked,
+                          y.is_blocked(),
                           sum,
                           threads,
                           m.in<float>(2),

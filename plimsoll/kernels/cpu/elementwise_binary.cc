@@ -96,7 +96,7 @@ void arithmetic(KernelTable& table, const char* op, F f) {
 // Sums of f16 and bf16 as they lie, where both operands lie as the result does.
 bool adds_in_order(const Use& use) {
   return std::all_of(use.inputs.begin(), use.inputs.end(), [&](const Tensor& x) {
-    return is_half(x.dtype) && x.shape == use.out().shape && (x.blocked || x.is_contiguous());
+    return is_half(x.dtype) && x.shape == use.out().shape && (x.is_blocked() || x.is_contiguous());
   });
 }
 

@@ -51,17 +51,17 @@ int64_t place_in_blocked(const Tensor& tensor, int64_t i) {
   const int64_t position = i % positions;
   const int64_t channel = i / positions % channels;
   const int64_t sample = i / positions / channels;
-  if (tensor.channels_last) return (sample * positions + position) * channels + channel;
+  if (tensor.is_channels_last()) return (sample * positions + position) * channels + channel;
   const int64_t lane = channel % kChannelBlock;
   return (sample * channels + channel - lane) * positions + position * kChannelBlock + lane;
 }
 
 int64_t place_of(const Tensor& tensor, const Shape& shape, int64_t i) {
-  return tensor.blocked ? place_in_blocked(tensor, i) : place_in_plain(tensor, shape, i);
+  return tensor.is_blocked() ? place_in_blocked(tensor, i) : place_in_plain(tensor, shape, i);
 }
 
 bool lies_alike(const Tensor& a, const Tensor& b) {
-  if (a.blocked || b.blocked) return a.shape == b.shape && a.blocked == b.blocked && a.channels_last == b.channels_last;
+  if (a.is_blocked() || b.is_blocked()) return a.shape == b.shape && a.layout == b.layout;
   return a.elements() == b.elements() && a.is_contiguous() && b.is_contiguous();
 }
 
@@ -102,7 +102,7 @@ void make_mask(const Tensor& tensor, float* y, uint8_t* mask, int threads) {
   parallel(threads, (count + kBits - 1) / kBits, kGrain / kBits, [&](int, int64_t first, int64_t last) {
     const int64_t begin = first * kBits;
     const int64_t end = std::min(count, last * kBits);
-    if (tensor.blocked) {
+    if (tensor.is_blocked()) {
       mask_blocked(tensor, y, mask, begin, end);
     } else {
       simd::functions().on_f32.relu(y + begin, mask + first, y + begin, end - begin);
@@ -124,7 +124,7 @@ std::vector<Moved> moved_operands(const Use& use, int64_t& scratch_bytes) {
   std::vector<Moved> moved;
   for (const int i : use.call.def.in_place) {
     if (i >= use.arity() || use.in(i).bytes() != use.out().bytes()) continue;
-    if (!use.in(i).blocked && !use.in(i).is_contiguous()) continue;  // results are never placed on such views
+    if (!use.in(i).is_blocked() && !use.in(i).is_contiguous()) continue;  // results are never placed on such views
     const bool is_residual = use.call.flag("residual") && i + 1 == use.arity();
     if (is_residual && lies_alike(use.in(i), use.out())) continue;
     moved.push_back({static_cast<size_t>(i), use.in(i).bytes(), scratch_bytes});

@@ -14,7 +14,7 @@ Kernel reorder_blocks(const Use& use) {
   const Shape& shape = use.out().shape;
   const int64_t groups = shape[0] * shape[1] / kChannelBlock;
   const int64_t plane = shape.elements() / (shape[0] * shape[1]);
-  const bool into = use.out().blocked;
+  const bool into = use.out().is_blocked();
   return plain([=, threads = use.threads](const Memory& m) -> Task {
     return [=, from = m.in<Element>(0), to = m.out<Element>()] {
       parallel(threads, groups, kGrain / (plane * kChannelBlock) + 1, [=](int, int64_t begin, int64_t end) {
@@ -36,7 +36,7 @@ Tensor moved(Tensor tensor) {
 }
 
 Kernel reorder(const Use& use) {
-  if (use.in(0).blocked == use.out().blocked) {
+  if (use.in(0).is_blocked() == use.out().is_blocked()) {
     return plain([from = use.in(0), to = use.out(), threads = use.threads](const Memory& m) -> Task {
       return [=, x = m.in<std::byte>(0), y = m.out<std::byte>()] { copy_strided(from, x, to, y, threads); };
     });

@@ -36,7 +36,7 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
   std::vector<Copied> copies;
   for (size_t i = 0; i < use.inputs.size(); ++i) {
     Tensor& input = use.inputs[i];
-    if (input.blocked || def.accepts(input)) continue;
+    if (input.is_blocked() || def.accepts(input)) continue;
     copies.push_back({i, input, 0});
     input = contiguous(input.dtype, input.shape);
   }

@@ -145,13 +145,13 @@ Axis adaptive_axis(int64_t size, int64_t windows) {
 }
 
 Planes planes_of(const Use& use, const Tensor& x_tensor, const Shape& y, bool adaptive, bool count_padding) {
-  const bool in_lanes = x_tensor.blocked;
+  const bool in_lanes = x_tensor.is_blocked();
   if (!in_lanes || !is_half(x_tensor.dtype)) use.require_f32(0);
   const Shape& x = x_tensor.shape;
   Planes planes;
   planes.dtype = x_tensor.dtype;
   planes.lanes = in_lanes ? kChannelBlock : 1;
-  planes.width = x_tensor.channels_last ? x[1] : planes.lanes;
+  planes.width = x_tensor.is_channels_last() ? x[1] : planes.lanes;
   if (x[0] >= use.threads) planes.groups = planes.width / planes.lanes;
   planes.count = x[0] * x[1] / (planes.groups * planes.lanes);
   planes.numbers_plane = adaptive;
@@ -336,7 +336,7 @@ Kernel average_backward(const Planes& planes) {
 }
 
 // In lanes all dtypes are widened where they lie.
-bool is_in_lanes(const Use& use) { return use.in(0).blocked; }
+bool is_in_lanes(const Use& use) { return use.in(0).is_blocked(); }
 
 const Blocking kForward{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0, 1}};
 const Blocking kBackward{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}};

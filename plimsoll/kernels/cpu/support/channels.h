@@ -66,8 +66,8 @@ struct Channels {
       : batch(tensor.shape[0]),
         channels(tensor.shape[1]),
         positions(Shape(tensor.shape.dims().subspan(2)).elements()),
-        lanes(tensor.blocked ? kChannelBlock : 1),
-        channels_last(tensor.channels_last),
+        lanes(tensor.is_blocked() ? kChannelBlock : 1),
+        channels_last(tensor.is_channels_last()),
         image(tensor) {}
 
   int64_t groups() const { return channels / lanes; }

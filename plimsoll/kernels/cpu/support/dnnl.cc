@@ -8,7 +8,6 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/cpu/support/isa.h"
-#include "plimsoll/kernels/cpu/support/lent_heap.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -46,28 +45,16 @@ class Call {
     for (const auto& [argument, held] : memories_) arguments_.push_back({argument, held.get()});
   }
 
-  // The first call may take memory to keep, which is not lent.
   void operator()() const {
-    if (!ran_before_) {
-      execute();
-      ran_before_ = true;
-      return;
-    }
-    const HeapLoan loan;
-    execute();
-  }
-
- private:
-  void execute() const {
     dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), dnnl_stream().get(),
                                                    static_cast<int>(arguments_.size()), arguments_.data()),
                             "a oneDNN primitive failed");
   }
 
+ private:
   dnnl::primitive primitive_;
   std::vector<std::pair<int, memory>> memories_;
   std::vector<dnnl_exec_arg_t> arguments_;
-  mutable bool ran_before_ = false;
 };
 
 memory::desc scratchpad(const dnnl::primitive_desc_base& primitive) {
@@ -144,11 +131,11 @@ memory::dims dims_of(const Shape& shape) { return {shape.dims().begin(), shape.d
 
 memory::desc desc_of(const Tensor& tensor) {
   const auto rank = tensor.shape.rank();
-  if (tensor.blocked) {
+  if (tensor.is_blocked()) {
     using Tag = memory::format_tag;
     constexpr Tag kInBlocks[] = {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c};
     constexpr Tag kLast[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
-    return {dims_of(tensor.shape), type_of(tensor.dtype), (tensor.channels_last ? kLast : kInBlocks)[rank - 3]};
+    return {dims_of(tensor.shape), type_of(tensor.dtype), (tensor.is_channels_last() ? kLast : kInBlocks)[rank - 3]};
   }
   return {dims_of(tensor.shape), type_of(tensor.dtype),
           memory::dims(tensor.strides.begin(), tensor.strides.begin() + rank)};

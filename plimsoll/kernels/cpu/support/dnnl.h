@@ -1,6 +1,6 @@
 // Ops that oneDNN computes. Its primitives like layouts of their own; a DnnlKernel brings operands into them and
 // results out of them by reorders, into parts of the op's scratch, where its scratchpads lie, too. Primitives are made
-// when the kernel is bound; running one takes nothing from the heap after the first time (lent_heap.h).
+// when the kernel is bound; running one takes some KiB from the heap for lists of arguments, and gives them back.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>

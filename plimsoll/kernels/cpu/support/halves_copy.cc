@@ -1,5 +1,6 @@
 #include "plimsoll/kernels/cpu/support/halves_copy.h"
 
+#include "plimsoll/kernels/convert.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/rows.h"
 
@@ -39,7 +40,7 @@ const simd::ElementLoops& element_loops(DType dtype) {
 void widen(const Tensor& tensor, const std::byte* from, float* to, int threads) {
   const simd::HalfLines& lines = half_lines(tensor.dtype);
   const auto* halves = reinterpret_cast<const uint16_t*>(from);
-  if (tensor.blocked || tensor.is_contiguous()) {
+  if (tensor.is_blocked() || tensor.is_contiguous()) {
     parallel(threads, tensor.elements(), kGrain,
              [&](int, int64_t begin, int64_t end) { lines.widen(to + begin, halves + begin, end - begin); });
     return;
@@ -71,6 +72,14 @@ void narrow_planes(const Tensor& tensor, const float* from, std::byte* to, int64
   for_each_block(tensor, first, count, threads, [&](int64_t at, int64_t step, int64_t block, int64_t positions) {
     half_lines(tensor.dtype).narrow_lanes(halves + at, step, from + block * positions * kChannelBlock, positions);
   });
+}
+
+void upcast(DType dtype, std::span<const uint16_t> from, float* to) {
+  half_lines(dtype).widen(to, from.data(), static_cast<int64_t>(from.size()));
+}
+
+void downcast(DType dtype, std::span<const float> from, uint16_t* to) {
+  half_lines(dtype).narrow(to, from.data(), static_cast<int64_t>(from.size()));
 }
 
 }  // namespace plimsoll::kernels

@@ -142,8 +142,8 @@ void add_up(const WeightGradient& c, int parts, const std::byte* scratch, const 
 
 std::optional<WeightGradient> narrow_weights(const Use& use) {
   const Tensor& x = use.in(1);
-  const bool lies_so = x.dtype == DType::bf16 && x.is_contiguous() && !x.blocked;
-  if (!use.matrix_units || !use.in(0).channels_last || !lies_so) return std::nullopt;
+  const bool lies_so = x.dtype == DType::bf16 && x.is_contiguous() && !x.is_blocked();
+  if (!use.matrix_units || !use.in(0).is_channels_last() || !lies_so) return std::nullopt;
   const auto c = weight_gradient(use);
   const bool suits = c && c->in <= kMostChannels && c->out % tiles::kBlock == 0 && rows_of(*c) <= kMostTaps &&
                      c->dilation_h == 1 && c->dilation_w == 1;

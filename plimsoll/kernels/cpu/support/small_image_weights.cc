@@ -19,12 +19,12 @@ constexpr int64_t kFewestChannels = 64;
 constexpr int64_t kMostTaps = 9;
 
 // In bytes from the start of the scratch: what all threads have, and then a part for each.
-struct Layout {
+struct ScratchLayout {
   int64_t line;  // of dy turned: places, whole steps; not a power of two, so that lines do not share cache sets
   int64_t zeros_offset, shared_bytes;
   int64_t sums_offset, dw_offset, rows_offset, thread_bytes;
 
-  explicit Layout(const WeightGradient& c)
+  explicit ScratchLayout(const WeightGradient& c)
       : line(tiles::steps_of(c.places()) * tiles::kDepth + tiles::kDepth),
         zeros_offset(align_up(c.out * line * 2, kAlignment)),
         shared_bytes(zeros_offset + align_up(c.in * 2, kAlignment)),
@@ -111,12 +111,12 @@ class Block {
 
   const WeightGradient& c_;
   const Pointers& p_;
-  Layout layout_;
+  ScratchLayout layout_;
   std::byte* own_;
 };
 
 void run(const WeightGradient& c, const Pointers& p, int threads) {
-  const Layout layout(c);
+  const ScratchLayout layout(c);
   std::fill_n(p.scratch + layout.zeros_offset, c.in * 2, std::byte{0});
   auto* turned = reinterpret_cast<uint16_t*>(p.scratch);
   parallel(threads, c.out / kBlock, 1, [&](int, int64_t begin, int64_t end) {
@@ -134,7 +134,7 @@ void run(const WeightGradient& c, const Pointers& p, int threads) {
 }  // namespace
 
 std::optional<WeightGradient> small_image_weights(const Use& use) {
-  if (!use.matrix_units || !use.in(0).channels_last || !use.in(1).channels_last) return std::nullopt;
+  if (!use.matrix_units || !use.in(0).is_channels_last() || !use.in(1).is_channels_last()) return std::nullopt;
   const auto c = weight_gradient(use);
   const auto suits = [](int64_t channels) { return channels >= kFewestChannels && channels % kBlock == 0; };
   const bool small = c && c->places() > 0 && c->places() <= kMostPlaces && c->taps() <= kMostTaps;
@@ -142,7 +142,7 @@ std::optional<WeightGradient> small_image_weights(const Use& use) {
 }
 
 Kernel small_image_weights_kernel(const WeightGradient& c, const Use& use) {
-  const Layout layout(c);
+  const ScratchLayout layout(c);
   return {layout.shared_bytes + use.threads * layout.thread_bytes,
           [=, threads = use.threads, result = use.out()](const Memory& m) -> Task {
             return [=, p = Pointers{m.in<uint16_t>(0), m.in<uint16_t>(1), WideOutput(result, m.outputs[0]),

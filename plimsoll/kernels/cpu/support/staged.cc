@@ -86,14 +86,14 @@ Tensor piece_of(const Tensor& whole, const Cut& cut, int64_t size) {
 // Where it begins, in bytes.
 int64_t begin_of(const Tensor& whole, const Cut& cut, int64_t first) {
   if (cut.rule == Rule::elements && is_mask_of(whole, cut.count)) return first / 8;
-  const bool strided = cut.rule == Rule::rows && !whole.blocked;
+  const bool strided = cut.rule == Rule::rows && !whole.is_blocked();
   return first * (strided ? whole.stride(0) : whole.elements() / cut.count) * element_bytes(whole.dtype);
 }
 
 // As a kernel gets it.
 Tensor in_scratch(const Tensor& tensor) {
   Tensor copy = contiguous(is_half(tensor.dtype) ? DType::f32 : tensor.dtype, tensor.shape);
-  copy.blocked = tensor.blocked;
+  copy.layout = tensor.is_blocked() ? Layout::blocked16 : Layout::strided;
   return copy;
 }
 
@@ -123,16 +123,16 @@ struct Stage {
 };
 
 void load(const Tensor& tensor, const std::byte* from, std::byte* to, int threads) {
-  if (tensor.channels_last) {
+  if (tensor.is_channels_last()) {
     return widen_planes(tensor, from, 0, tensor.shape[0] * tensor.shape[1], reinterpret_cast<float*>(to), threads);
   }
   if (is_half(tensor.dtype)) return widen(tensor, from, reinterpret_cast<float*>(to), threads);
-  if (!tensor.blocked && !tensor.is_contiguous()) return copy_to_contiguous(tensor, from, to);
+  if (!tensor.is_blocked() && !tensor.is_contiguous()) return copy_to_contiguous(tensor, from, to);
   std::memcpy(to, from, static_cast<size_t>(tensor.bytes()));
 }
 
 void store(const Tensor& tensor, const std::byte* from, std::byte* to, int threads) {
-  if (tensor.channels_last) {
+  if (tensor.is_channels_last()) {
     return narrow_planes(tensor, reinterpret_cast<const float*>(from), to, 0, tensor.shape[0] * tensor.shape[1],
                          threads);
   }
@@ -286,7 +286,7 @@ class Staged {
 
   // The part of a tensor that piece has, between memory and the scratch of the thread.
   void load_piece(const Stage& s, const std::byte* from, std::byte* to, int64_t piece) const {
-    if (s.whole.channels_last && cut_.rule != Rule::elements) {
+    if (s.whole.is_channels_last() && cut_.rule != Rule::elements) {
       const PlaneRange planes = planes_of(s.whole, cut_, piece * pieces_.size, pieces_.size_of(piece));
       widen_planes(s.whole, from, planes.first, planes.count, reinterpret_cast<float*>(to), pieces_.threads);
     } else {
@@ -295,7 +295,7 @@ class Staged {
   }
 
   void store_piece(const Stage& s, const std::byte* from, std::byte* to, int64_t piece) const {
-    if (s.whole.channels_last && cut_.rule != Rule::elements) {
+    if (s.whole.is_channels_last() && cut_.rule != Rule::elements) {
       const PlaneRange planes = planes_of(s.whole, cut_, piece * pieces_.size, pieces_.size_of(piece));
       narrow_planes(s.whole, reinterpret_cast<const float*>(from), to, planes.first, planes.count, pieces_.threads);
     } else {

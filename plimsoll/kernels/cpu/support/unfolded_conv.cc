@@ -40,7 +40,7 @@ struct Unfolding {
         dilation(c.dilation, 0, 0),
         begin(c.begin, 0, 0),
         channels(c.x[1]),
-        blocked(x.blocked) {}
+        blocked(x.is_blocked()) {}
 
   int64_t positions() const { return out.count(); }
   int64_t columns() const { return channels * kernel.count(); }

@@ -1,5 +1,5 @@
 // Measuring kernels, with clocks that the test controls: a machine that is busy, or quiet only now and then.
-#include "plimsoll/plan/measure.h"
+#include "plimsoll/train/measure.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,14 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/program/text.h"
 
-namespace plimsoll::plan {
+namespace plimsoll::train {
 namespace {
 
 using kernels::Lowered;
+using plan::cost_key;
+using plan::CostTable;
+using plan::Roofline;
+using plan::roofline_of;
 
 Lowered prepared(const std::string& text) { return kernels::prepare(program::parse_program(text), {.threads = 1}); }
 Lowered one_relu() { return prepared("input %x: f32[4096]\n%y = relu(%x)\noutput %y\n"); }
@@ -137,4 +141,4 @@ TEST(Calibration, MakesTheRooflineOfThisMachine) {
 }
 
 }  // namespace
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::train

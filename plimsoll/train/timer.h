@@ -3,7 +3,7 @@
 
 #include <functional>
 
-namespace plimsoll::plan {
+namespace plimsoll::train {
 
 // One run of a task.
 struct Timed {
@@ -25,4 +25,4 @@ using Timer = std::function<Timed(const std::function<void()>& task)>;
 // time and involuntary context switches show it.
 Timed time_on_machine(const std::function<void()>& task);
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::train

@@ -1,4 +1,4 @@
-#include "plimsoll/plan/measure.h"
+#include "plimsoll/train/measure.h"
 
 #include <fmt/format.h>
 
@@ -6,21 +6,23 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <ctime>
 #include <optional>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/device/device.h"
+#include "plimsoll/device/threads.h"
 #include "plimsoll/memory/arena.h"
-#include "plimsoll/memory/file_pages.h"
 #include "plimsoll/memory/spill_file.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/text.h"
 
-namespace plimsoll::plan {
+namespace plimsoll::train {
 namespace {
 
 using kernels::Lowered;
+using plan::CostTable;
+using plan::MeasuredOp;
 using program::Op;
 using program::Value;
 
@@ -73,6 +75,14 @@ void fill(std::byte* data, const TensorSpec& spec) {
   if (spec.dtype == DType::f16) fill(span_of<uint16_t>(data, bytes), f16_from);
 }
 
+// Where the host cannot write there, by way of a copy.
+void fill(device::Device& device, std::byte* at, const TensorSpec& spec) {
+  if (device.traits().is_host) return fill(at, spec);
+  std::vector<std::byte> numbers(static_cast<size_t>(spec.bytes()));
+  fill(numbers.data(), spec);
+  device.write(at, numbers);
+}
+
 // What several runs of a task say. Nothing when all were held up for most of the time.
 struct Measured {
   double seconds = HUGE_VAL;
@@ -81,7 +91,7 @@ struct Measured {
   bool is_known() const { return seconds < HUGE_VAL; }
 };
 
-Measured least_of_runs(const kernels::Task& task, int threads, const Timer& timer) {
+Measured least_of_runs(const std::function<void()>& task, int threads, const Timer& timer) {
   double sum = timer(task).wall_s;
   Measured best;
   size_t quiet = 0;
@@ -110,24 +120,33 @@ class Bench {
     }
     kernel_ = &lowered.ops[static_cast<size_t>(op)].kernel;
     scratch_at_ = bytes_;
-    bytes_ += align_up(kernel_->scratch_bytes, kernels::kAlignment);
+    bytes_ += align_up(kernel_->scratch_bytes, lowered_.alignment);
   }
 
   int64_t bytes() const { return bytes_; }
 
   Measured measure(std::byte* memory, const Timer& timer) const {
-    std::memset(memory, 0, static_cast<size_t>(bytes_));
+    device::Device& device = device::find_device(lowered_.device);
+    const auto stream = device.stream({.threads = lowered_.threads});
+    stream->zero(memory, bytes_);
+    stream->synchronize();
     for (const auto& [owner, offset] : offsets_) {
-      fill(memory + offset, lowered_.program.values[static_cast<size_t>(owner)].type.spec());
+      fill(device, memory + offset, lowered_.program.values[static_cast<size_t>(owner)].type.spec());
     }
-    return least_of_runs(kernel_->bind(memory_at(memory)), lowered_.threads, timer);
+    const device::ThreadScope scope(lowered_.threads);
+    const kernels::Task task = kernel_->bind(memory_at(device, memory));
+    const auto run = [&] {
+      task(*stream);
+      stream->synchronize();
+    };
+    return least_of_runs(run, lowered_.threads, timer);
   }
 
  private:
   void place(Value owner) {
     if (offsets_.contains(owner.index)) return;
     offsets_[owner.index] = bytes_;
-    bytes_ += align_up(lowered_.program[owner].type.spec().bytes(), kernels::kAlignment);
+    bytes_ += align_up(lowered_.program[owner].type.spec().bytes(), lowered_.alignment);
   }
 
   std::byte* address(std::byte* memory, Value value) const {
@@ -136,11 +155,12 @@ class Bench {
     return memory + offsets_.at(info.storage.index) + inside;
   }
 
-  kernels::Memory memory_at(std::byte* memory) const {
+  kernels::Memory memory_at(const device::Device& device, std::byte* memory) const {
+    const auto at = [&](Value value) { return value ? device.kernel_address(address(memory, value)) : nullptr; };
     kernels::Memory bound;
-    for (const Value value : op_.inputs) bound.inputs.push_back(address(memory, value));
-    for (const Value value : op_.outputs) bound.outputs.push_back(value ? address(memory, value) : nullptr);
-    bound.scratch = memory + scratch_at_;
+    for (const Value value : op_.inputs) bound.inputs.push_back(at(value));
+    for (const Value value : op_.outputs) bound.outputs.push_back(at(value));
+    bound.scratch = device.kernel_address(memory + scratch_at_);
     return bound;
   }
 
@@ -165,15 +185,15 @@ struct Wanted {
 std::vector<Wanted> find_wanted(std::span<const Lowered* const> programs, const MeasureOptions& options,
                                 const CostTable& table) {
   std::map<std::string, Wanted> wanted;
-  const int64_t day = today();
+  const int64_t day = plan::today();
   for (const Lowered* lowered : programs) {
-    const std::vector<double> seconds = costs_of(*lowered, table).seconds;
+    const std::vector<double> seconds = plan::costs_of(*lowered, table).seconds;
     for (size_t i = 0; i < lowered->ops.size(); ++i) {
       const auto op = static_cast<int32_t>(i);
       if (!lowered->ops[i].kernel.bind) continue;
-      const std::string key = cost_key(*lowered, op);
+      const std::string key = plan::cost_key(*lowered, op);
       const auto known = table.find(key);
-      const bool again = known != table.end() && known->second.quiet && !is_stale(known->second, day);
+      const bool again = known != table.end() && known->second.quiet && !plan::is_stale(known->second, day);
       if (again && known->second.runs >= kEnoughRuns) continue;
       if (align_up(Bench(*lowered, op).bytes(), kMostPageBytes) > options.budget.bytes) continue;
       Wanted& one = wanted.try_emplace(key, Wanted{lowered, op, key, 0, again}).first->second;
@@ -191,12 +211,12 @@ std::vector<Wanted> find_wanted(std::span<const Lowered* const> programs, const 
 // Whether the table now says something else.
 bool enter(const Measured& measured, const std::string& key, const kernels::LoweredOp& op, CostTable& table) {
   if (!measured.is_known()) return false;
-  const MeasuredOp entry{measured.seconds, op.flops, op.bytes, today(), 1, measured.quiet};
+  const MeasuredOp entry{measured.seconds, op.flops, op.bytes, plan::today(), 1, measured.quiet};
   const auto [found, is_new] = table.try_emplace(key, entry);
   if (is_new) return true;
   const double before = found->second.seconds;
   const int runs = found->second.runs + (measured.quiet ? 1 : 0);
-  found->second = better_of(found->second, entry);
+  found->second = plan::better_of(found->second, entry);
   found->second.runs = std::max(found->second.runs, runs);
   return std::abs(found->second.seconds - before) > kSame * before;
 }
@@ -258,13 +278,13 @@ int32_t middle_op(const Lowered& lowered, std::string_view name) {
 
 }  // namespace
 
-SpillOptions measure_spill(const std::string& folder, CostTable& table) {
+plan::SpillOptions measure_spill(const std::string& folder, CostTable& table) {
   const std::string disk = fmt::format("spill of 1 MiB in {}", folder);
   const std::string processor = disk + ", of the processor";
   if (!table.contains(disk) || !table.contains(processor)) {
     const CopySeconds measured = seconds_to_copy(folder);
-    table[disk] = {measured.disk, 0, kMiB, today()};
-    table[processor] = {measured.processor, 0, kMiB, today()};
+    table[disk] = {measured.disk, 0, kMiB, plan::today()};
+    table[processor] = {measured.processor, 0, kMiB, plan::today()};
   }
   constexpr double kLeast = 1e-9;
   return {.bytes_per_s = static_cast<double>(kMiB) / std::max(table[disk].seconds, kLeast),
@@ -272,16 +292,16 @@ SpillOptions measure_spill(const std::string& folder, CostTable& table) {
 }
 
 bool calibrate(const std::string& device, int threads, const MeasureOptions& options, CostTable& table) {
-  if (table.contains(calibration_key(device, threads, "copy"))) return false;
+  if (table.contains(plan::calibration_key(device, threads, "copy"))) return false;
   bool entered = false;
   for (const auto& [kernel, name, text] : calibration_programs(options.budget.bytes)) {
     const Lowered lowered = kernels::prepare(program::parse_program(text), {.device = device, .threads = threads});
     const int32_t op = middle_op(lowered, name);
     const Bench bench(lowered, op);
     if (align_up(bench.bytes(), kMostPageBytes) > options.budget.bytes) return entered;
-    FilePages pages = FilePages::host(host_page_bytes(bench.bytes()));
-    Arena arena(pages, bench.bytes(), options.budget);
-    entered |= enter(bench.measure(arena.data(), options.timer), calibration_key(device, threads, kernel),
+    const auto pages = device::find_device(device).pages(bench.bytes());
+    Arena arena(*pages, bench.bytes(), options.budget);
+    entered |= enter(bench.measure(arena.data(), options.timer), plan::calibration_key(device, threads, kernel),
                      lowered.ops[static_cast<size_t>(op)], table);
   }
   return entered;
@@ -298,8 +318,8 @@ bool measure_costs(std::span<const Lowered* const> programs, const MeasureOption
   if (wanted.empty()) return changed;
   int64_t most = 0;
   for (const Wanted& one : wanted) most = std::max(most, Bench(*one.lowered, one.op).bytes());
-  FilePages pages = FilePages::host(host_page_bytes(most));
-  Arena arena(pages, most, options.budget);
+  const auto pages = device::find_device(wanted.front().lowered->device).pages(most);
+  Arena arena(*pages, most, options.budget);
   std::optional<Clock::time_point> since_again;
   for (size_t i = 0; i < wanted.size() && seconds_since(start) < options.time_limit_s; ++i) {
     const Wanted& one = wanted[i];
@@ -317,4 +337,4 @@ bool measure_costs(const Lowered& lowered, const MeasureOptions& options, CostTa
   return measure_costs(one, options, table);
 }
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::train

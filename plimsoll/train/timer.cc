@@ -1,4 +1,4 @@
-#include "plimsoll/plan/timer.h"
+#include "plimsoll/train/timer.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-namespace plimsoll::plan {
+namespace plimsoll::train {
 namespace {
 
 constexpr double kQuietShare = 0.05;  // of the time, that may be waited for
@@ -94,4 +94,4 @@ Timed time_on_machine(const std::function<void()>& task) {
   return timed;
 }
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::train

@@ -7,9 +7,9 @@
 #include "plimsoll/base/budget.h"
 #include "plimsoll/plan/cost_cache.h"
 #include "plimsoll/plan/spill_options.h"
-#include "plimsoll/plan/timer.h"
+#include "plimsoll/train/timer.h"
 
-namespace plimsoll::plan {
+namespace plimsoll::train {
 
 struct MeasureOptions {
   Budget budget;            // ops that do not fit in it are left to estimates
@@ -23,15 +23,17 @@ struct MeasureOptions {
 // others used the processor is corrected by how long it waited for them, and marked as not quiet; on several threads,
 // one that was held up for most of its time is not taken. Calibrates devices that are not yet. Then some of what was
 // measured in few runs is measured again, to see whether it can be faster. Whether the table now says something else.
-bool measure_costs(std::span<const kernels::Lowered* const> programs, const MeasureOptions& options, CostTable& table);
-bool measure_costs(const kernels::Lowered& lowered, const MeasureOptions& options, CostTable& table);
+// The programs are of one device.
+bool measure_costs(std::span<const kernels::Lowered* const> programs, const MeasureOptions& options,
+                   plan::CostTable& table);
+bool measure_costs(const kernels::Lowered& lowered, const MeasureOptions& options, plan::CostTable& table);
 
 // Enters what a device can do on so many threads, by a product of matrices, a convolution and a copy, unless the table
 // has it: about a tenth of a second on a quiet machine, in a few MiB within the budget. Whether it was entered.
-bool calibrate(const std::string& device, int threads, const MeasureOptions& options, CostTable& table);
+bool calibrate(const std::string& device, int threads, const MeasureOptions& options, plan::CostTable& table);
 
 // How fast the disk of a folder is with copies of plans, each way: as the table has it, or measured and entered there.
 // SystemError as from a SpillFile.
-SpillOptions measure_spill(const std::string& folder, CostTable& table);
+plan::SpillOptions measure_spill(const std::string& folder, plan::CostTable& table);
 
-}  // namespace plimsoll::plan
+}  // namespace plimsoll::train
