@@ -205,6 +205,9 @@ class KernelTable {
   // Convolutions are faster in blocks of channels on this machine.
   void use_blocks() { prefers_blocks_ = true; }
   bool prefers_blocks() const { return prefers_blocks_; }
+  // The same with channels last in place of blocks, whatever the dtype.
+  void use_channels_last() { prefers_blocks_ = has_channels_last_ = true; }
+  bool has_channels_last() const { return has_channels_last_; }
 
   // The machine multiplies matrices of bf16. Then blocked tensors of bf16 have their channels last, as such units like
   // it; kernels get f32 copies as all others.
@@ -215,6 +218,7 @@ class KernelTable {
   std::unordered_map<std::string, KernelDef> by_op_;
   Lowering lowering_;
   bool prefers_blocks_ = false;
+  bool has_channels_last_ = false;
   bool has_matrix_units_ = false;
 };
 

@@ -49,6 +49,7 @@ Use use_of(const Program& program, const Op& op, const program::Call& call, int 
 
 // What blocks of channels are for numbers of a dtype: AMX tiles want channels last.
 Layout block_layout(const Lowered& lowered, DType dtype) {
+  if (kernels_of(lowered.device).has_channels_last()) return Layout::channels_last;
   return lowered.matrix_units && dtype == DType::bf16 ? Layout::channels_last : Layout::blocked16;
 }
 

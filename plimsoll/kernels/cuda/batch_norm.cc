@@ -19,7 +19,10 @@ struct Channels {
   int64_t parts;
 
   explicit Channels(const Tensor& x)
-      : samples(x.shape[0]), channels(x.shape[1]), plane(x.elements() / (x.shape[0] * x.shape[1])), last(x.blocked) {
+      : samples(x.shape[0]),
+        channels(x.shape[1]),
+        plane(x.elements() / (x.shape[0] * x.shape[1])),
+        last(x.is_channels_last()) {
     if (plane == 1) {  // [samples, channels] is channels last anyhow
       last = true;
     }

@@ -88,7 +88,7 @@ class Described {
  public:
   Described(const Sides& s, Direction direction, size_t most_workspace)
       : dnn_(*Runtime::current().dnn()), direction_(direction) {
-    const bool last = s.x.blocked;
+    const bool last = s.x.is_channels_last();
     const int rank = s.x.shape.rank() == 5 ? 3 : 2;
     dnn_.check(dnn_.tensor_create(&x_), "cudnnCreateTensorDescriptor");
     dnn_.check(dnn_.tensor_create(&y_), "cudnnCreateTensorDescriptor");
@@ -220,7 +220,7 @@ bool fits_library(const Sides& s) {
   const DType dtype = s.x.dtype;
   if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) return false;
   // With channels last the library compiles each of these when it is first met, for seconds.
-  if (s.x.blocked && s.groups > 1 && s.w.shape[1] == 1) return false;
+  if (s.x.is_channels_last() && s.groups > 1 && s.w.shape[1] == 1) return false;
   for (int i = 0; i < 3; ++i) {
     if (s.window.begin[i] != s.window.end[i]) return false;
   }
@@ -243,7 +243,7 @@ Walk filter_walk(const Tensor& w, bool last) {
 
 // A side with channels last: itself, or scratch that it is brought to where it is read.
 At side_with_channels_last(Steps& steps, const Tensor& side, At at, bool is_read) {
-  if (side.blocked) return at;
+  if (side.is_channels_last()) return at;
   const At copy = steps.scratch(side.bytes());
   const int64_t channels = side.shape[1];
   if (is_read) {
@@ -265,18 +265,19 @@ At filter_with_channels_last(Steps& steps, const Tensor& w, At at, bool is_read)
 void add_bias(Steps& steps, const Tensor& result, At at, At bias) {
   const int64_t channels = result.shape[1];
   const int64_t plane = result.elements() / (result.shape[0] * channels);
-  const Tensor flat = result.blocked ? contiguous(result.dtype, {result.shape[0] * plane, channels})
-                                     : contiguous(result.dtype, {result.shape[0], channels, plane});
-  const Tensor added = result.blocked ? contiguous(result.dtype, {channels}) : contiguous(result.dtype, {channels, 1});
+  const Tensor flat = result.is_channels_last() ? contiguous(result.dtype, {result.shape[0] * plane, channels})
+                                                : contiguous(result.dtype, {result.shape[0], channels, plane});
+  const Tensor added =
+      result.is_channels_last() ? contiguous(result.dtype, {channels}) : contiguous(result.dtype, {channels, 1});
   steps.launch(element_launch({.value = "x0 + x1"}, {{at, flat}, {bias, added}}, flat, at, none()));
 }
 
 // Adds the steps for one side of the convolution from the others. `bias` has an element for each channel of the result.
 void convolve(Steps& steps, const Sides& s, Direction direction, At x, At w, At y, At bias) {
   const auto limit = steps.use().least_scratch ? size_t{16} << 20 : kWorkspaceLimit;
-  const bool last = s.x.blocked || s.y.blocked;
+  const bool last = s.x.is_channels_last() || s.y.is_channels_last();
   Sides inner = s;
-  inner.x.blocked = inner.y.blocked = last;
+  inner.x.layout = inner.y.layout = last ? Layout::channels_last : Layout::strided;
   std::shared_ptr<Described> described;
   if (fits_library(inner)) described = std::make_shared<Described>(inner, direction, limit);
   if (!described || !described->is_possible()) {
@@ -301,7 +302,7 @@ void convolve(Steps& steps, const Sides& s, Direction direction, At x, At w, At 
   const bool forward = direction == Direction::forward;
   const Tensor& result = forward ? s.y : s.x;
   if (bias.where != At::Where::none) add_bias(steps, forward ? inner.y : inner.x, forward ? y_at : x_at, bias);
-  if (!last || result.blocked) return;
+  if (!last || result.is_channels_last()) return;
   const int64_t channels = result.shape[1];
   steps.launch(transpose_launch(result.dtype, forward ? y_at : x_at, forward ? y : x, result.shape[0],
                                 result.elements() / (result.shape[0] * channels), channels));

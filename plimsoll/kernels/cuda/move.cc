@@ -99,14 +99,14 @@ Kernel concat(const Use& use) {
 Kernel reorder(const Use& use) {
   const Tensor& x = use.in(0);
   Steps steps(use);
-  if (x.blocked == use.out().blocked) {
+  if (x.is_channels_last() == use.out().is_channels_last()) {
     steps.add(copy_bytes(out(), steps.contiguous(0), x.bytes()));
     return steps.kernel();
   }
   const int64_t channels = x.shape[1];
   const int64_t plane = x.elements() / (x.shape[0] * channels);
-  steps.launch(transpose_launch(x.dtype, steps.contiguous(0), out(), x.shape[0], x.blocked ? plane : channels,
-                                x.blocked ? channels : plane));
+  steps.launch(transpose_launch(x.dtype, steps.contiguous(0), out(), x.shape[0],
+                                x.is_channels_last() ? plane : channels, x.is_channels_last() ? channels : plane));
   return steps.kernel();
 }
 

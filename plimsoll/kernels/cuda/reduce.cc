@@ -108,7 +108,7 @@ Kernel spread_back(const Use& use, const char* kind, bool reads_y) {
 Kernel channel_sum(const Use& use) {
   Steps steps(use);
   Tensor x = use.in(0);
-  if (x.blocked) {  // [batch, plane, channels] in memory
+  if (x.is_channels_last()) {  // [batch, plane, channels] in memory
     const int64_t channels = x.shape[1];
     const ReducedOf rows{x.dtype, in(0), straight(channels), [&] {
                            Walk gone;

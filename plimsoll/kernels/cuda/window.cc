@@ -72,11 +72,12 @@ void add_plane(Launch& launch, const Use& use, const PoolKind& kind, const Tenso
   if (is_small(x, y)) {
     const auto plane = plane_of<int32_t>(use, kind, x, y);
     launch.arguments.add(plane);
-    if (x.elements() >= kLeastConstant) launch.defines.set("PLANE", text_of(plane)).set("LAST", x.blocked ? "1" : "0");
+    if (x.elements() >= kLeastConstant)
+      launch.defines.set("PLANE", text_of(plane)).set("LAST", x.is_channels_last() ? "1" : "0");
   } else {
     launch.arguments.add(plane_of<int64_t>(use, kind, x, y));
   }
-  launch.arguments.add(int32_t{x.blocked});
+  launch.arguments.add(int32_t{x.is_channels_last()});
 }
 
 Launch pool_launch(const Use& use, const PoolKind& kind, const char* direction, DType index, bool small) {

@@ -12,7 +12,7 @@ int kind_of(const Walk& walk) {
 }
 
 Walk walk_in(const Tensor& term, const Tensor& y) {
-  return term.blocked ? straight(y.elements()) : walk_of(term, y.shape);
+  return term.is_channels_last() ? straight(y.elements()) : walk_of(term, y.shape);
 }
 
 }  // namespace

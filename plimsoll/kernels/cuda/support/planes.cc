@@ -7,9 +7,9 @@ Lengths::Lengths(const Tensor& tensor) {
   for (int i = 0; i < rank; ++i) size[3 - rank + i] = tensor.shape[2 + i];
   const int64_t channels = tensor.shape[1];
   const int64_t plane = size[0] * size[1] * size[2];
-  const int64_t unit = tensor.blocked ? channels : 1;
+  const int64_t unit = tensor.is_channels_last() ? channels : 1;
   stride[0] = channels * plane;
-  stride[1] = tensor.blocked ? 1 : plane;
+  stride[1] = tensor.is_channels_last() ? 1 : plane;
   stride[2] = unit * size[1] * size[2];
   stride[3] = unit * size[2];
   stride[4] = unit;
@@ -28,7 +28,7 @@ WindowLengths::WindowLengths(const program::Window& window) {
 }
 
 Tensor in_order(const Tensor& tensor) {
-  if (tensor.blocked) return tensor;
+  if (tensor.is_channels_last()) return tensor;
   return contiguous(tensor.dtype, tensor.shape);
 }
 

@@ -116,7 +116,7 @@ Launch transpose_launch(DType dtype, At from, At to, int64_t batch, int64_t rows
 
 At Steps::contiguous(int i) {
   const Tensor& tensor = use_.in(i);
-  if (tensor.blocked || tensor.is_contiguous()) return in(i);
+  if (tensor.is_channels_last() || tensor.is_contiguous()) return in(i);
   copied_.resize(static_cast<size_t>(use_.arity()));
   std::optional<At>& copy = copied_[static_cast<size_t>(i)];
   if (!copy) {
