@@ -5,10 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
-#include "plimsoll/kernels/cpu/support/halves.h"
 #include "plimsoll/kernels/cuda/support/planes.h"
 
 namespace plimsoll::kernels {
@@ -147,41 +144,16 @@ int mode_of(const Use& use) {
   return mode == "constant" ? 0 : mode == "reflect" ? 1 : 2;
 }
 
-// The bytes of a number of this dtype, in the low end of a word.
-uint64_t bits_of(DType dtype, double value) {
-  uint64_t bits = 0;
-  const auto put = [&](const auto& number) { std::memcpy(&bits, &number, sizeof number); };
-  if (dtype == DType::f64) put(value);
-  if (dtype == DType::f32) put(static_cast<float>(value));
-  if (dtype == DType::bf16) put(to_bf16(static_cast<float>(value)));
-  if (dtype == DType::f16) put(to_f16(static_cast<float>(value)));
-  if (!is_floating(dtype)) put(static_cast<int64_t>(std::floor(value)));
-  return bits;
-}
-
-void add_value(Arguments& arguments, DType dtype, uint64_t bits) {
-  switch (element_bytes(dtype)) {
-    case 1:
-      return arguments.add(static_cast<uint8_t>(bits));
-    case 2:
-      return arguments.add(static_cast<uint16_t>(bits));
-    case 4:
-      return arguments.add(static_cast<uint32_t>(bits));
-    default:
-      return arguments.add(bits);
-  }
-}
-
 Kernel pad(const Use& use) {
   Edges edges = edges_of(use.in(0), use.out().shape);
   edges.mode = mode_of(use);
   for (int axis = 0; axis < edges.rank; ++axis) edges.before[axis] = use.call.dims("before")[axis].constant();
   Launch launch{"pad"};
   const DType dtype = use.out().dtype;
-  launch.defines.set("FORWARD").set("UNIT", unit_of(dtype));
+  const char* value = is_floating(dtype) ? "value" : dtype == DType::boolean ? "value != 0" : "(i64)floor(value)";
+  launch.defines.set("FORWARD").set("T", dtype).set("VALUE", value);
   launch.grid = {blocks_for(use.out().elements())};
-  launch.arguments = Arguments(use.out().elements(), out(), in(0), edges);
-  add_value(launch.arguments, dtype, bits_of(dtype, use.call.real("value")));
+  launch.arguments = Arguments(use.out().elements(), out(), in(0), edges, use.call.real("value"));
   return kernel_of({step(launch)});
 }
 

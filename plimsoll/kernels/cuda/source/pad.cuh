@@ -6,7 +6,7 @@ struct Edges {
 };
 
 #ifdef FORWARD
-KERNEL run(i64 n, UNIT* y, const UNIT* x, Edges e, UNIT value) {
+KERNEL run(i64 n, T* y, const T* x, Edges e, double value) {
   const i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   i64 rest = i, from = 0;
@@ -23,7 +23,7 @@ KERNEL run(i64 n, UNIT* y, const UNIT* x, Edges e, UNIT value) {
     }
     from += at * e.stride[d];
   }
-  y[i] = outside ? value : x[from];
+  y[i] = outside ? narrow<T>(VALUE) : x[from];
 }
 #endif
 
