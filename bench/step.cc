@@ -13,7 +13,6 @@
 #include "plimsoll/models/step.h"
 
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -23,13 +22,14 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
 #include "bench/torch_peer.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/convert.h"
-#include "plimsoll/kernels/device.h"
 #include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/device.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/zoo/transformer.h"
 #include "plimsoll/program/ops/elementwise_binary.h"

@@ -95,6 +95,7 @@ Estimate estimate(const Program& program, const EstimateOptions& options) {
 
 Estimate estimate(const kernels::Lowered& lowered, EstimateOptions options) {
   options.scratch_bytes = lowered.scratch_bytes();
+  options.placement.alignment = lowered.alignment;
   return estimate(lowered.program, options);
 }
 
