@@ -28,8 +28,8 @@
 #include "bench/torch_peer.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/convert.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/device.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/zoo/transformer.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
@@ -224,7 +224,7 @@ std::string cpu_model() {
 
 // The widest vector instructions that both sides may use.
 std::string_view isa_text() {
-  if (kernels::cpu_kernels().has_matrix_units()) return "AMX";
+  if (kernels::cpu_kernels().has_amx_tiles()) return "AMX";
   if (kernels::cpu_kernels().prefers_blocks()) return "AVX-512";
   const char* limit = std::getenv("PLIMSOLL_MAX_ISA");
   return limit != nullptr && std::string_view(limit) == "sse4" ? "SSE4" : "AVX2";
@@ -246,7 +246,7 @@ std::string dnnl_version() {
 
 // Numbers around zero; the first of all classes.
 void fill(std::byte* at, const program::Type& type) {
-  const bool half = kernels::is_half(type.dtype);
+  const bool half = kernels::is_low_precision(type.dtype);
   if (type.dtype != DType::f32 && !half) return;
   uint32_t state = 1;
   for (int64_t i = 0; i < type.shape.elements().constant(); ++i) {

@@ -27,9 +27,7 @@ constexpr double kEstimatedRange = 3;
 constexpr double kMeasuredShare = 0.95;
 
 // "cpu", "cpu+amx"
-std::string device_text(const kernels::Lowered& lowered) {
-  return lowered.device + (lowered.matrix_units ? "+amx" : "");
-}
+std::string device_text(const kernels::Lowered& lowered) { return lowered.device + (lowered.amx_tiles ? "+amx" : ""); }
 
 // How a value's elements are ordered, as kernels find it.
 std::string layout_text(const kernels::Lowered& lowered, Value value) {

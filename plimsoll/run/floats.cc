@@ -6,14 +6,14 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/convert.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::run {
 namespace {
 
 void check(const program::ValueInfo& value) {
   const DType dtype = value.type.dtype;
-  if (dtype == DType::f32 || kernels::is_half(dtype)) return;
+  if (dtype == DType::f32 || kernels::is_low_precision(dtype)) return;
   throw ArgumentError(fmt::format("%{} is {}, expected f32, f16 or bf16", value.name, value.type.text()));
 }
 
@@ -27,8 +27,8 @@ std::vector<float> read_floats(Executor& executor, program::Value value) {
   executor.view_bytes(value, [&](std::span<const std::byte> bytes) {
     floats.resize(bytes.size() / 2);
     if (floats.empty()) return;
-    const std::span halves(reinterpret_cast<const uint16_t*>(bytes.data()), floats.size());
-    kernels::upcast(info.type.dtype, halves, floats.data());
+    const std::span values(reinterpret_cast<const uint16_t*>(bytes.data()), floats.size());
+    kernels::upcast(info.type.dtype, values, floats.data());
   });
   return floats;
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "plimsoll/plan/cost_cache.h"
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/train/measure.h"
 
 namespace plimsoll::train {

@@ -7,7 +7,7 @@
 
 #include "plimsoll/device/cuda/paper.h"
 #include "plimsoll/device/device.h"
-#include "plimsoll/kernels/cpu/support/halves.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/op.h"
@@ -54,7 +54,7 @@ Array<double> random_array(const Program& program, Value value, const Comparison
   return array;
 }
 
-std::vector<float> widened(std::span<const uint16_t> data, float (*from_half)(uint16_t)) {
+std::vector<float> upcasted(std::span<const uint16_t> data, float (*from_half)(uint16_t)) {
   std::vector<float> wide;
   for (const uint16_t half : data) wide.push_back(from_half(half));
   return wide;
@@ -124,10 +124,10 @@ void expect_value(run::Executor& executor, Value value, const Array<double>& exp
     case DType::f32:
       return expect_near<float>(executor.read<float>(value), expected.reals, tolerance, name);
     case DType::f16:
-      return expect_near<float>(widened(executor.read<uint16_t>(value), kernels::from_f16), expected.reals,
+      return expect_near<float>(upcasted(executor.read<uint16_t>(value), kernels::from_f16), expected.reals,
                                 std::max(tolerance, kF16Tolerance), name);
     case DType::bf16:
-      return expect_near<float>(widened(executor.read<uint16_t>(value), kernels::from_bf16), expected.reals,
+      return expect_near<float>(upcasted(executor.read<uint16_t>(value), kernels::from_bf16), expected.reals,
                                 std::max(tolerance, kBf16Tolerance), name);
     case DType::f64:
       return expect_near<double>(executor.read<double>(value), expected.reals,
@@ -248,7 +248,7 @@ Program with_gradients(const std::string& text) {
   for (const Value gradient : program::gradients(builder, roots, wanted)) {
     if (!gradient) continue;
     const bool is_view = builder.program()[gradient].view.has_value();
-    builder.output(is_view ? builder.emit("affine", {gradient}) : gradient);  // outputs are read as they lie
+    builder.output(is_view ? builder.emit("affine", {gradient}) : gradient);  // outputs are read in place
   }
   return std::move(builder).finish();
 }

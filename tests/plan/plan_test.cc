@@ -187,7 +187,7 @@ TEST(Plan, IsTheSameTwice) {
 // What was decided for all ops together stays with a program that a plan was applied to: its ops can be prepared again.
 TEST(Plan, AppliedKeepsLayoutsAndScratch) {
   const models::Step step = small_step("resnet18", program::Optimizer::sgd);
-  const Lowered lowered = kernels::prepare(step.program, {.threads = 1, .matrix_units = true});
+  const Lowered lowered = kernels::prepare(step.program, {.threads = 1, .amx_tiles = true});
   PlanOptions tight = {.budget_bytes = 0, .work_limit = 1000, .time_limit_s = 1e9};
   tight.budget_bytes = std::get<Refusal>(make_plan(lowered, tight)).smallest_bytes;
   const Applied applied = apply(std::get<Plan>(make_plan(lowered, tight)), lowered);
@@ -196,7 +196,7 @@ TEST(Plan, AppliedKeepsLayoutsAndScratch) {
   EXPECT_EQ(planned.layouts.size(), planned.program.values.size());
   EXPECT_EQ(planned.blocked_ops.size(), planned.program.ops.size());
   EXPECT_EQ(planned.spare_bytes, lowered.spare_bytes);
-  EXPECT_TRUE(planned.matrix_units);
+  EXPECT_TRUE(planned.amx_tiles);
   for (size_t op = 0; op < planned.ops.size(); ++op) {
     if (!planned.ops[op].kernel.bind) continue;
     std::vector<bool> made;

@@ -66,13 +66,13 @@ void Runtime::use() {
 }
 
 std::byte* Runtime::host_room(int64_t bytes) {
-  std::byte*& room = rooms_[bytes];
-  if (room == nullptr) {
+  std::byte*& workspace = rooms_[bytes];
+  if (workspace == nullptr) {
     void* at = nullptr;
     check(compute_.mem_host_alloc(&at, static_cast<size_t>(bytes), 0), "cuMemHostAlloc");
-    room = static_cast<std::byte*>(at);
+    workspace = static_cast<std::byte*>(at);
   }
-  return room;
+  return workspace;
 }
 
 const CublasLt* Runtime::blas() {

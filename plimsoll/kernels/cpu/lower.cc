@@ -3,17 +3,17 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/device/threads.h"
 #include "plimsoll/kernels/copy.h"
-#include "plimsoll/kernels/cpu/support/staged.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/cpu/support/upcast_wrapper.h"
 #include "plimsoll/kernels/device.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
 
-// An operand that is copied into scratch before the kernel runs, because the kernel does not accept how it lies.
+// An operand that is copied into scratch before the kernel runs, because the kernel does not accept its layout.
 struct Copied {
   size_t operand;
-  Tensor from;
+  TensorDesc from;
   int64_t offset;  // in the scratch of the op
 };
 
@@ -32,15 +32,15 @@ Task bind_with_copies(const Kernel& kernel, const std::vector<Copied>& copies, M
 }
 
 // The kernel, with contiguous copies of operands that it does not accept behind its own scratch.
-Kernel prepare_with_copies(const KernelDef& def, Use use) {
+Kernel prepare_with_copies(const KernelDef& def, KernelCall call) {
   std::vector<Copied> copies;
-  for (size_t i = 0; i < use.inputs.size(); ++i) {
-    Tensor& input = use.inputs[i];
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    TensorDesc& input = call.inputs[i];
     if (input.is_blocked() || def.accepts(input)) continue;
     copies.push_back({i, input, 0});
     input = contiguous(input.dtype, input.shape);
   }
-  Kernel kernel = def.prepare(use);
+  Kernel kernel = def.prepare(call);
   if (copies.empty()) return kernel;
   int64_t end = align_up(kernel.scratch_bytes, kAlignment);
   for (Copied& copied : copies) {
@@ -51,17 +51,17 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
 }
 
 // Likewise, in f32 what the kernel does not compute in f16 and bf16.
-Kernel prepare_in_any_precision(const KernelDef& def, const Use& use) {
-  const bool as_it_is = !has_halves(use) || (def.native != nullptr && def.native(use));
-  if (as_it_is) return prepare_with_copies(def, use);
-  return staged(use, def.cut ? def.cut(use) : Cut{},
-                [&def](Use wide) { return prepare_with_copies(def, std::move(wide)); });
+Kernel prepare_in_any_precision(const KernelDef& def, const KernelCall& call) {
+  const bool as_it_is = !has_low_precision(call) || (def.native != nullptr && def.native(call));
+  if (as_it_is) return prepare_with_copies(def, call);
+  return upcast_wrapper(call, def.tiling ? def.tiling(call) : Tiling{},
+                        [&def](KernelCall wide) { return prepare_with_copies(def, std::move(wide)); });
 }
 
 // Libraries size their scratch by the number of threads.
-Kernel lower(const KernelDef& def, const Use& use) {
-  const device::ThreadScope scope(use.threads);
-  return prepare_in_any_precision(def, use);
+Kernel lower(const KernelDef& def, const KernelCall& call) {
+  const device::ThreadScope scope(call.threads);
+  return prepare_in_any_precision(def, call);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Channels {
   bool vectors;
   int64_t parts;
 
-  explicit Channels(const Tensor& x)
+  explicit Channels(const TensorDesc& x)
       : samples(x.shape[0]),
         channels(x.shape[1]),
         plane(x.elements() / (x.shape[0] * x.shape[1])),
@@ -68,34 +68,36 @@ void by_elements(const Channels& c, Launch& launch) { launch.grid = {blocks_for(
 // What `moments` and `slopes` take first.
 int64_t first_size(const Channels& c) { return c.last ? c.rows() : c.samples; }
 
-DType parameter_type(const Use& use, int weight) { return weight < use.arity() ? use.in(weight).dtype : DType::f32; }
+DType parameter_type(const KernelCall& call, int weight) {
+  return weight < call.arity() ? call.in(weight).dtype : DType::f32;
+}
 
 void apply(Steps& steps, const Channels& c, DType parameter, At x, At scale_shift) {
-  Launch launch = norm_launch(c, steps.use().in(0).dtype, parameter, "apply");
+  Launch launch = norm_launch(c, steps.call().in(0).dtype, parameter, "apply");
   by_elements(c, launch);
   launch.arguments = Arguments(c.elements(), c.channels, c.plane, out(), x, scale_shift);
   steps.launch(launch);
 }
 
-Kernel forward(const Use& use) {
-  Steps steps(use);
-  const Channels c(use.in(0));
-  const DType parameter = parameter_type(use, 1);
+Kernel forward(const KernelCall& call) {
+  Steps steps(call);
+  const Channels c(call.in(0));
+  const DType parameter = parameter_type(call, 1);
   const At x = steps.contiguous(0);
   const At weight = steps.contiguous_or_none(1);
   const At bias = steps.contiguous_or_none(2);
   const At partial = steps.scratch(c.parts * c.channels * 12);
   const At scale_shift = steps.scratch(2 * c.channels * 4);
-  Launch moments = norm_launch(c, use.in(0).dtype, parameter, "moments");
+  Launch moments = norm_launch(c, call.in(0).dtype, parameter, "moments");
   by_parts(c, moments);
   moments.arguments = Arguments(first_size(c), c.channels, c.plane, partial, x);
   steps.launch(moments);
-  Launch finish = norm_launch(c, use.in(0).dtype, parameter, "finish_moments");
+  Launch finish = norm_launch(c, call.in(0).dtype, parameter, "finish_moments");
   by_warps(c, finish);
-  finish.arguments = Arguments(c.parts, c.channels, partial, static_cast<float>(use.call.real("eps")), steps.wanted(1),
+  finish.arguments = Arguments(c.parts, c.channels, partial, static_cast<float>(call.op.real("eps")), steps.wanted(1),
                                steps.wanted(2), steps.wanted(3), weight, bias, scale_shift);
   steps.launch(finish);
-  if (use.wants(0)) apply(steps, c, parameter, x, scale_shift);
+  if (call.produces(0)) apply(steps, c, parameter, x, scale_shift);
   return steps.kernel();
 }
 
@@ -117,18 +119,18 @@ void slopes(Steps& steps, const Channels& c, DType dtype, DType parameter, At dy
   steps.launch(finish);
 }
 
-Kernel backward(const Use& use) {
-  Steps steps(use);
-  const Channels c(use.in(0));
-  const DType dtype = use.in(0).dtype;
-  const DType parameter = use.arity() > 4 ? use.in(4).dtype : use.wants(1) ? use.out(1).dtype : DType::f32;
+Kernel backward(const KernelCall& call) {
+  Steps steps(call);
+  const Channels c(call.in(0));
+  const DType dtype = call.in(0).dtype;
+  const DType parameter = call.arity() > 4 ? call.in(4).dtype : call.produces(1) ? call.out(1).dtype : DType::f32;
   const At dy = steps.contiguous(0);
   const At x = steps.contiguous(1);
-  const At factors = use.wants(0) ? steps.scratch(3 * c.channels * 4) : none();
+  const At factors = call.produces(0) ? steps.scratch(3 * c.channels * 4) : none();
   slopes(steps, c, dtype, parameter, dy, x,
          {steps.contiguous(2), steps.contiguous(3), steps.contiguous_or_none(4), steps.wanted(1), steps.wanted(2),
           factors});
-  if (use.wants(0)) {
+  if (call.produces(0)) {
     Launch launch = norm_launch(c, dtype, parameter, "apply_backward");
     by_elements(c, launch);
     launch.arguments = Arguments(c.elements(), c.channels, c.plane, out(), dy, x, factors);
@@ -137,49 +139,49 @@ Kernel backward(const Use& use) {
   return steps.kernel();
 }
 
-Kernel update(const Use& use) {
-  Steps steps(use);
+Kernel update(const KernelCall& call) {
+  Steps steps(call);
   Launch launch{"batch_norm_update"};
-  for (int i = 0; i < 4; ++i) launch.defines.set("T" + std::to_string(i), use.in(i).dtype);
-  const int64_t n = use.in(0).elements();
-  const auto count = static_cast<float>(use.call.integer("count"));
+  for (int i = 0; i < 4; ++i) launch.defines.set("T" + std::to_string(i), call.in(i).dtype);
+  const int64_t n = call.in(0).elements();
+  const auto count = static_cast<float>(call.op.integer("count"));
   launch.grid = {blocks_for(n)};
   launch.arguments = Arguments(n, out(0), out(1), steps.contiguous(2), steps.contiguous(3),
-                               static_cast<float>(use.call.real("momentum")), count / (count - 1));
+                               static_cast<float>(call.op.real("momentum")), count / (count - 1));
   steps.launch(launch);
   return steps.kernel();
 }
 
 // Operands x, then mean and variance from `mean` on (-1: no mean), then weight and bias.
-Kernel inference(const Use& use, int mean, int variance, int weight) {
-  Steps steps(use);
-  const Channels c(use.in(0));
-  const DType parameter = weight < use.arity() ? use.in(weight).dtype : use.in(variance).dtype;
+Kernel inference(const KernelCall& call, int mean, int variance, int weight) {
+  Steps steps(call);
+  const Channels c(call.in(0));
+  const DType parameter = weight < call.arity() ? call.in(weight).dtype : call.in(variance).dtype;
   const At x = steps.contiguous(0);
   const At scale_shift = steps.scratch(2 * c.channels * 4);
-  Launch given = norm_launch(c, use.in(0).dtype, parameter, "given");
-  given.defines.set("S", use.in(variance).dtype);
+  Launch given = norm_launch(c, call.in(0).dtype, parameter, "given");
+  given.defines.set("S", call.in(variance).dtype);
   by_channels(c, given);
   given.arguments = Arguments(c.channels, mean < 0 ? none() : steps.contiguous(mean), steps.contiguous(variance),
-                              static_cast<float>(use.call.real("eps")), steps.contiguous_or_none(weight),
+                              static_cast<float>(call.op.real("eps")), steps.contiguous_or_none(weight),
                               steps.contiguous_or_none(weight + 1), scale_shift);
   steps.launch(given);
   apply(steps, c, parameter, x, scale_shift);
   return steps.kernel();
 }
 
-Kernel inference_backward_affine(const Use& use) {
-  Steps steps(use);
-  const Channels c(use.in(0));
-  const DType dtype = use.in(0).dtype;
-  const DType parameter = use.out(0).dtype;
+Kernel inference_backward_affine(const KernelCall& call) {
+  Steps steps(call);
+  const Channels c(call.in(0));
+  const DType dtype = call.in(0).dtype;
+  const DType parameter = call.out(0).dtype;
   const At means = steps.scratch(c.channels * 4);
   const At rstds = steps.scratch(c.channels * 4);
   Launch given = norm_launch(c, dtype, parameter, "given_inverse");
-  given.defines.set("S", use.in(3).dtype);
+  given.defines.set("S", call.in(3).dtype);
   by_channels(c, given);
   given.arguments = Arguments(c.channels, steps.contiguous(2), steps.contiguous(3),
-                              static_cast<float>(use.call.real("eps")), means, rstds);
+                              static_cast<float>(call.op.real("eps")), means, rstds);
   steps.launch(given);
   slopes(steps, c, dtype, parameter, steps.contiguous(0), steps.contiguous(1),
          {means, rstds, none(), steps.wanted(0), steps.wanted(1), none()});
@@ -201,9 +203,9 @@ void register_batch_norm_cuda(KernelTable& table) {
   table.add("batch_norm_backward", {backward, any_layout, together({0, 1})});
   table.add("batch_norm_update", {update, any_layout});
   table.add("batch_norm_inference",
-            {[](const Use& use) { return inference(use, 1, 2, 3); }, any_layout, together({0})});
+            {[](const KernelCall& call) { return inference(call, 1, 2, 3); }, any_layout, together({0})});
   table.add("batch_norm_inference_backward",
-            {[](const Use& use) { return inference(use, -1, 1, 2); }, any_layout, together({0})});
+            {[](const KernelCall& call) { return inference(call, -1, 1, 2); }, any_layout, together({0})});
   table.add("batch_norm_inference_backward_affine", {inference_backward_affine, any_layout});
 }
 

@@ -18,7 +18,7 @@ enum class Direction : uint8_t { forward, data, weights };
 
 // One convolution y = x * w and its three sides, whichever of them is computed.
 struct Sides {
-  Tensor x, w, y;
+  TensorDesc x, w, y;
   WindowLengths window;
   int64_t groups;
 };
@@ -132,7 +132,7 @@ class Described {
   }
 
  private:
-  void set_tensor(plimsoll::cuda::DnnTensor tensor, const Tensor& of, int rank) const {
+  void set_tensor(plimsoll::cuda::DnnTensor tensor, const TensorDesc& of, int rank) const {
     const Lengths lengths(of);
     int sizes[5] = {static_cast<int>(of.shape[0]), static_cast<int>(of.shape[1])};
     int strides[5] = {static_cast<int>(lengths.stride[0]), static_cast<int>(lengths.stride[1])};
@@ -230,7 +230,7 @@ bool fits_library(const Sides& s) {
 
 // [outputs, inputs, window] as it is in programs, and [outputs, window, inputs] as the library wants it beside channels
 // that come last.
-Walk filter_walk(const Tensor& w, bool last) {
+Walk filter_walk(const TensorDesc& w, bool last) {
   const int64_t outputs = w.shape[0];
   const int64_t inputs = w.shape[1];
   const int64_t window = w.elements() / std::max<int64_t>(outputs * inputs, 1);
@@ -242,7 +242,7 @@ Walk filter_walk(const Tensor& w, bool last) {
 }
 
 // A side with channels last: itself, or scratch that it is brought to where it is read.
-At side_with_channels_last(Steps& steps, const Tensor& side, At at, bool is_read) {
+At side_with_channels_last(Steps& steps, const TensorDesc& side, At at, bool is_read) {
   if (side.is_channels_last()) return at;
   const At copy = steps.scratch(side.bytes());
   const int64_t channels = side.shape[1];
@@ -254,7 +254,7 @@ At side_with_channels_last(Steps& steps, const Tensor& side, At at, bool is_read
 }
 
 // The weights as the library wants them beside channels that come last.
-At filter_with_channels_last(Steps& steps, const Tensor& w, At at, bool is_read) {
+At filter_with_channels_last(Steps& steps, const TensorDesc& w, At at, bool is_read) {
   if (w.elements() == w.shape[0] * w.shape[1]) return at;
   const At copy = steps.scratch(w.bytes());
   if (is_read) steps.add(copy_step(w.dtype, at, filter_walk(w, false), copy, filter_walk(w, true)));
@@ -262,19 +262,19 @@ At filter_with_channels_last(Steps& steps, const Tensor& w, At at, bool is_read)
 }
 
 // To each channel of a result that lies as it says.
-void add_bias(Steps& steps, const Tensor& result, At at, At bias) {
+void add_bias(Steps& steps, const TensorDesc& result, At at, At bias) {
   const int64_t channels = result.shape[1];
   const int64_t plane = result.elements() / (result.shape[0] * channels);
-  const Tensor flat = result.is_channels_last() ? contiguous(result.dtype, {result.shape[0] * plane, channels})
-                                                : contiguous(result.dtype, {result.shape[0], channels, plane});
-  const Tensor added =
+  const TensorDesc flat = result.is_channels_last() ? contiguous(result.dtype, {result.shape[0] * plane, channels})
+                                                    : contiguous(result.dtype, {result.shape[0], channels, plane});
+  const TensorDesc added =
       result.is_channels_last() ? contiguous(result.dtype, {channels}) : contiguous(result.dtype, {channels, 1});
   steps.launch(element_launch({.value = "x0 + x1"}, {{at, flat}, {bias, added}}, flat, at, none()));
 }
 
 // Adds the steps for one side of the convolution from the others. `bias` has an element for each channel of the result.
 void convolve(Steps& steps, const Sides& s, Direction direction, At x, At w, At y, At bias) {
-  const auto limit = steps.use().least_scratch ? size_t{16} << 20 : kWorkspaceLimit;
+  const auto limit = steps.call().least_scratch ? size_t{16} << 20 : kWorkspaceLimit;
   const bool last = s.x.is_channels_last() || s.y.is_channels_last();
   Sides inner = s;
   inner.x.layout = inner.y.layout = last ? Layout::channels_last : Layout::strided;
@@ -291,7 +291,9 @@ void convolve(Steps& steps, const Sides& s, Direction direction, At x, At w, At 
   const At workspace = bytes > 0 ? steps.scratch(static_cast<int64_t>(bytes)) : none();
   steps.add([=](const Memory& memory) -> Task {
     return [described, a = address(x_at, memory), b = address(w_at, memory), c = address(y_at, memory),
-            room = address(workspace, memory)](device::Stream& stream) { described->enqueue(a, b, c, room, stream); };
+            workspace = address(workspace, memory)](device::Stream& stream) {
+      described->enqueue(a, b, c, workspace, stream);
+    };
   });
   if (direction == Direction::weights) {
     if (last && w_at.where == At::Where::scratch) {
@@ -300,7 +302,7 @@ void convolve(Steps& steps, const Sides& s, Direction direction, At x, At w, At 
     return;
   }
   const bool forward = direction == Direction::forward;
-  const Tensor& result = forward ? s.y : s.x;
+  const TensorDesc& result = forward ? s.y : s.x;
   if (bias.where != At::Where::none) add_bias(steps, forward ? inner.y : inner.x, forward ? y_at : x_at, bias);
   if (!last || result.is_channels_last()) return;
   const int64_t channels = result.shape[1];
@@ -308,40 +310,40 @@ void convolve(Steps& steps, const Sides& s, Direction direction, At x, At w, At 
                                 result.elements() / (result.shape[0] * channels), channels));
 }
 
-Sides sides_of(const Use& use, const Tensor& x, const Tensor& w, const Tensor& y) {
+Sides sides_of(const KernelCall& call, const TensorDesc& x, const TensorDesc& w, const TensorDesc& y) {
   program::Dims kernel;
   for (int axis = 2; axis < w.shape.rank(); ++axis) kernel.push_back(w.shape[axis]);
-  return {in_order(x), in_order(w), in_order(y), WindowLengths(program::window_of(use.call, kernel)),
-          use.call.integer("groups")};
+  return {in_order(x), in_order(w), in_order(y), WindowLengths(program::window_of(call.op, kernel)),
+          call.op.integer("groups")};
 }
 
-Kernel forward(const Use& use) {
-  Steps steps(use);
-  const Sides s = sides_of(use, use.in(0), use.in(1), use.out());
+Kernel forward(const KernelCall& call) {
+  Steps steps(call);
+  const Sides s = sides_of(call, call.in(0), call.in(1), call.out());
   convolve(steps, s, Direction::forward, steps.contiguous(0), steps.contiguous(1), out(), steps.contiguous_or_none(2));
   return steps.kernel();
 }
 
 // conv_backward_data and conv_transpose: operands dy (x of the transposed one) and w.
-Kernel backward_data(const Use& use) {
-  Steps steps(use);
-  const Sides s = sides_of(use, use.out(), use.in(1), use.in(0));
+Kernel backward_data(const KernelCall& call) {
+  Steps steps(call);
+  const Sides s = sides_of(call, call.out(), call.in(1), call.in(0));
   convolve(steps, s, Direction::data, out(), steps.contiguous(1), steps.contiguous(0), steps.contiguous_or_none(2));
   return steps.kernel();
 }
 
-Kernel backward_weights(const Use& use) {
-  Steps steps(use);
-  const Sides s = sides_of(use, use.in(1), use.out(), use.in(0));
+Kernel backward_weights(const KernelCall& call) {
+  Steps steps(call);
+  const Sides s = sides_of(call, call.in(1), call.out(), call.in(0));
   convolve(steps, s, Direction::weights, steps.contiguous(1), out(), steps.contiguous(0), none());
   return steps.kernel();
 }
 
 // ---- bytes ----
 
-Kernel conv_i8(const Use& use) {
-  Steps steps(use);
-  const Sides s = sides_of(use, use.in(0), use.in(1), use.out());
+Kernel conv_i8(const KernelCall& call) {
+  Steps steps(call);
+  const Sides s = sides_of(call, call.in(0), call.in(1), call.out());
   Launch launch{"conv"};
   launch.defines.set("FORWARD").set("T", s.x.dtype).set("W", s.w.dtype).set("OUT", s.y.dtype).set("B", DType::f32);
   launch.defines.set("SUM", "i32");
@@ -352,28 +354,28 @@ Kernel conv_i8(const Use& use) {
   return steps.kernel();
 }
 
-Kernel linear_i8(const Use& use) {
-  Steps steps(use);
-  const int64_t outs = use.in(1).shape[0];
-  const int64_t ins = use.in(1).shape[1];
-  const int64_t rows = use.out().elements() / std::max<int64_t>(outs, 1);
+Kernel linear_i8(const KernelCall& call) {
+  Steps steps(call);
+  const int64_t outs = call.in(1).shape[0];
+  const int64_t ins = call.in(1).shape[1];
+  const int64_t rows = call.out().elements() / std::max<int64_t>(outs, 1);
   Launch launch{"quantize"};
-  launch.defines.set("LINEAR").set("T", use.in(0).dtype);
-  launch.grid = {blocks_for(use.out().elements())};
+  launch.defines.set("LINEAR").set("T", call.in(0).dtype);
+  launch.grid = {blocks_for(call.out().elements())};
   launch.arguments = Arguments(rows, ins, outs, out(), steps.contiguous(0), steps.contiguous(1), steps.contiguous(2),
                                steps.contiguous(3), steps.contiguous_or_none(4));
   steps.launch(launch);
   return steps.kernel();
 }
 
-Kernel quantize(const Use& use) {
-  Steps steps(use);
-  const int64_t rows = use.out(1).elements();
-  const bool is_signed = use.out(0).dtype == DType::i8;
+Kernel quantize(const KernelCall& call) {
+  Steps steps(call);
+  const int64_t rows = call.out(1).elements();
+  const bool is_signed = call.out(0).dtype == DType::i8;
   Launch launch{"quantize"};
-  launch.defines.set("ROWS").set("OUT", use.out(0).dtype);
+  launch.defines.set("ROWS").set("OUT", call.out(0).dtype);
   launch.grid = {rows};
-  launch.arguments = Arguments(use.in(0).elements() / std::max<int64_t>(rows, 1), steps.wanted(0), steps.wanted(1),
+  launch.arguments = Arguments(call.in(0).elements() / std::max<int64_t>(rows, 1), steps.wanted(0), steps.wanted(1),
                                steps.contiguous(0), is_signed ? 127.0F : 255.0F, is_signed ? -127.0F : 0.0F);
   steps.launch(launch);
   return steps.kernel();

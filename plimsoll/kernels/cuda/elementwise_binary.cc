@@ -5,16 +5,16 @@ namespace plimsoll::kernels {
 namespace {
 
 KernelDef formula(const char* value, int operands, const char* taken = "") {
-  const auto prepare = [=](const Use& use) {
-    return cuda::element_kernel(use, {.value = value, .taken = taken}, operands);
+  const auto prepare = [=](const KernelCall& call) {
+    return cuda::element_kernel(call, {.value = value, .taken = taken}, operands);
   };
   std::vector<int> inputs(static_cast<size_t>(operands));
   for (int i = 0; i < operands; ++i) inputs[static_cast<size_t>(i)] = i;
   return {prepare, any_layout, cuda::together(inputs, *taken == 0 ? std::vector{0} : std::vector{0, 1})};
 }
 
-Kernel keep_where(const Use& use) {
-  return cuda::element_kernel(use, {.value = use.call.flag("when") ? "x1 != 0 ? x0 : 0" : "x1 == 0 ? x0 : 0"}, 2);
+Kernel keep_where(const KernelCall& call) {
+  return cuda::element_kernel(call, {.value = call.op.flag("when") ? "x1 != 0 ? x0 : 0" : "x1 == 0 ? x0 : 0"}, 2);
 }
 
 }  // namespace

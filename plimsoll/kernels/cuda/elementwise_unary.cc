@@ -40,69 +40,69 @@ constexpr Named kOps[] = {
     {"round", "rintf(x0)", nullptr},
 };
 
-std::array<double, 4> number_of(const Use& use, const Named& named) {
-  return {named.number != nullptr ? use.call.real(named.number) : 0, 0, 0, 0};
+std::array<double, 4> number_of(const KernelCall& call, const Named& named) {
+  return {named.number != nullptr ? call.op.real(named.number) : 0, 0, 0, 0};
 }
 
 KernelDef unary(const Named& named) {
-  const auto prepare = [named](const Use& use) {
-    return cuda::element_kernel(use, {.value = named.value, .numbers = number_of(use, named)}, 1);
+  const auto prepare = [named](const KernelCall& call) {
+    return cuda::element_kernel(call, {.value = named.value, .numbers = number_of(call, named)}, 1);
   };
   return {prepare, any_layout, cuda::together({0}, {0})};
 }
 
 // dy times the slope, in which v stands for the second operand.
 KernelDef backward(const Named& named) {
-  const auto prepare = [named](const Use& use) {
+  const auto prepare = [named](const KernelCall& call) {
     std::string slope;
     for (const char* c = named.slope; *c != 0; ++c) {
       const bool is_name = *c == 'v' && (c == named.slope || (std::isalnum(c[-1]) == 0 && c[-1] != '_')) &&
                            std::isalnum(c[1]) == 0 && c[1] != '_';
       slope += is_name ? std::string("x1") : std::string(1, *c);
     }
-    return cuda::element_kernel(use, {.value = "x0 * (" + slope + ")", .numbers = number_of(use, named)}, 2);
+    return cuda::element_kernel(call, {.value = "x0 * (" + slope + ")", .numbers = number_of(call, named)}, 2);
   };
   return {prepare, any_layout, cuda::together({0, 1}, {0})};
 }
 
-using Make = Formula (*)(const Use&);
+using Make = Formula (*)(const KernelCall&);
 
 KernelDef masked(Make make) {
-  return {[make](const Use& use) { return cuda::element_kernel(use, make(use), 1); }, any_layout,
+  return {[make](const KernelCall& call) { return cuda::element_kernel(call, make(call), 1); }, any_layout,
           cuda::together({0}, {0, 1})};
 }
 
-Formula relu(const Use&) { return {.value = "x0 > 0 || x0 != x0 ? x0 : 0", .taken = "x0 > 0"}; }
-Formula leaky_relu(const Use& use) {
-  return {.value = "x0 > 0 ? x0 : x0 * p0", .taken = "x0 > 0", .numbers = {use.call.real("slope")}};
+Formula relu(const KernelCall&) { return {.value = "x0 > 0 || x0 != x0 ? x0 : 0", .taken = "x0 > 0"}; }
+Formula leaky_relu(const KernelCall& call) {
+  return {.value = "x0 > 0 ? x0 : x0 * p0", .taken = "x0 > 0", .numbers = {call.op.real("slope")}};
 }
-Formula clamp(const Use& use) {
+Formula clamp(const KernelCall& call) {
   return {.value = "clamped(x0, p0, p1)",
           .taken = "x0 > p0 && x0 < p1",
-          .numbers = {use.call.real("low"), use.call.real("high")}};
+          .numbers = {call.op.real("low"), call.op.real("high")}};
 }
-Formula hard_sigmoid(const Use& use) {
+Formula hard_sigmoid(const KernelCall& call) {
   return {.value = "clamped(p0 * x0 + p1, 0.0f, 1.0f)",
           .taken = "p0 * x0 + p1 > 0 && p0 * x0 + p1 < 1",
-          .numbers = {use.call.real("scale"), use.call.real("shift")}};
+          .numbers = {call.op.real("scale"), call.op.real("shift")}};
 }
 
-Kernel mask_backward(const Use& use) {
-  return cuda::element_kernel(use,
+Kernel mask_backward(const KernelCall& call) {
+  return cuda::element_kernel(call,
                               {.value = "(bit ? p0 : p1) == 0 ? 0 : x0 * (bit ? p0 : p1)",
-                               .numbers = {use.call.real("set"), use.call.real("clear")},
+                               .numbers = {call.op.real("set"), call.op.real("clear")},
                                .reads_mask = true},
                               1);
 }
 
-Kernel affine(const Use& use) {
-  const double factor = use.call.real("scale") / static_cast<double>(use.call.integer("divisor"));
-  return cuda::element_kernel(use, {.value = "x0 * p0 + p1", .numbers = {factor, use.call.real("shift")}}, 1);
+Kernel affine(const KernelCall& call) {
+  const double factor = call.op.real("scale") / static_cast<double>(call.op.integer("divisor"));
+  return cuda::element_kernel(call, {.value = "x0 * p0 + p1", .numbers = {factor, call.op.real("shift")}}, 1);
 }
 
-Kernel cast(const Use& use) {
-  const bool to_bool = use.out().dtype == DType::boolean;
-  return cuda::element_kernel(use, {.value = to_bool ? "x0 != 0" : "x0"}, 1);
+Kernel cast(const KernelCall& call) {
+  const bool to_bool = call.out().dtype == DType::boolean;
+  return cuda::element_kernel(call, {.value = to_bool ? "x0 != 0" : "x0"}, 1);
 }
 
 }  // namespace

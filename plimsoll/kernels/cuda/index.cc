@@ -8,18 +8,18 @@ namespace {
 
 using namespace cuda;  // NOLINT: the whole file is of it
 
-Kernel gather(const Use& use, int axis, bool from_end, bool scaled) {
-  Steps steps(use);
-  const Around around(use.in(0).shape, axis);
-  const int64_t count = use.in(1).elements();
+Kernel gather(const KernelCall& call, int axis, bool from_end, bool scaled) {
+  Steps steps(call);
+  const Around around(call.in(0).shape, axis);
+  const int64_t count = call.in(1).elements();
   Launch launch{"index"};
-  launch.defines.set("GATHER").set("INDEX", use.in(1).dtype);
+  launch.defines.set("GATHER").set("INDEX", call.in(1).dtype);
   if (scaled) {
-    launch.defines.set("SCALED").set("T", use.in(0).dtype).set("OUT", use.out().dtype);
+    launch.defines.set("SCALED").set("T", call.in(0).dtype).set("OUT", call.out().dtype);
   } else {
-    launch.defines.set("T", unit_of(use.in(0).dtype)).set("OUT", unit_of(use.in(0).dtype));
+    launch.defines.set("T", unit_of(call.in(0).dtype)).set("OUT", unit_of(call.in(0).dtype));
   }
-  launch.grid = {std::min<int64_t>(blocks_for(use.out().elements()), 1 << 16)};
+  launch.grid = {std::min<int64_t>(blocks_for(call.out().elements()), 1 << 16)};
   launch.arguments =
       Arguments(around.outer, around.size, around.inner, count, out(), steps.contiguous(0), steps.contiguous(1),
                 scaled ? steps.contiguous(2) : none(), int32_t{from_end}, FaultOf{1});
@@ -27,21 +27,21 @@ Kernel gather(const Use& use, int axis, bool from_end, bool scaled) {
   return steps.kernel();
 }
 
-Kernel gather_backward(const Use& use) {
-  Steps steps(use);
-  const Around around(use.out().shape, static_cast<int>(use.call.integer("axis")));
-  const int64_t count = use.in(1).elements();
-  const int64_t padding = use.call.integer("padding");
+Kernel gather_backward(const KernelCall& call) {
+  Steps steps(call);
+  const Around around(call.out().shape, static_cast<int>(call.op.integer("axis")));
+  const int64_t count = call.in(1).elements();
+  const int64_t padding = call.op.integer("padding");
   const At dy = steps.contiguous(0);
   const At index = steps.contiguous(1);
   const At seen = steps.scratch(around.size * 4);
   const At first = steps.scratch(around.size * 4);
   steps.add(fill_bytes(seen, 0, around.size * 4));
   steps.add(fill_bytes(first, 0xFF, around.size * 4));
-  steps.add(fill_bytes(out(), 0, use.out().bytes()));
+  steps.add(fill_bytes(out(), 0, call.out().bytes()));
   if (count == 0) return steps.kernel();
   Launch tally{"index"};
-  tally.defines.set("GATHER_BACKWARD").set("T", use.in(0).dtype).set("INDEX", use.in(1).dtype);
+  tally.defines.set("GATHER_BACKWARD").set("T", call.in(0).dtype).set("INDEX", call.in(1).dtype);
   tally.function = "tally";
   tally.grid = {blocks_for(count)};
   tally.arguments = Arguments(around.size, count, index, seen, first, padding, FaultOf{1});
@@ -55,9 +55,9 @@ Kernel gather_backward(const Use& use) {
   return steps.kernel();
 }
 
-Launch elements_launch(const Use& use, std::string_view type, const char* function) {
+Launch elements_launch(const KernelCall& call, std::string_view type, const char* function) {
   Launch launch{"index"};
-  launch.defines.set("ELEMENTS").set("T", type).set("INDEX", use.in(1).dtype);
+  launch.defines.set("ELEMENTS").set("T", type).set("INDEX", call.in(1).dtype);
   launch.function = function;
   return launch;
 }
@@ -65,7 +65,7 @@ Launch elements_launch(const Use& use, std::string_view type, const char* functi
 program::AxisSet only(int axis) { return program::AxisSet().set(static_cast<size_t>(axis)); }
 
 // The strides of `whole` for an index of shape `index`, without the axis.
-Walk lines_in(const Tensor& whole, const Shape& index, int axis, bool with_axis) {
+Walk lines_in(const TensorDesc& whole, const Shape& index, int axis, bool with_axis) {
   Walk walk;
   for (int d = 0; d < index.rank(); ++d) {
     if (d != axis) walk.add(index[d], whole.stride(d));
@@ -74,27 +74,27 @@ Walk lines_in(const Tensor& whole, const Shape& index, int axis, bool with_axis)
   return walk;
 }
 
-Kernel gather_elements(const Use& use) {
-  Steps steps(use);
-  const int axis = use.call.axis("axis");
-  const Tensor x = contiguous(use.in(0).dtype, use.in(0).shape);
+Kernel gather_elements(const KernelCall& call) {
+  Steps steps(call);
+  const int axis = call.op.axis("axis");
+  const TensorDesc x = contiguous(call.in(0).dtype, call.in(0).shape);
   const At from = steps.contiguous(0);
-  const int64_t n = use.out().elements();
-  Launch launch = elements_launch(use, unit_of(x.dtype), "take");
+  const int64_t n = call.out().elements();
+  Launch launch = elements_launch(call, unit_of(x.dtype), "take");
   launch.grid = {blocks_for(n)};
-  launch.arguments = Arguments(n, out(), from, steps.contiguous(1), lines_in(x, use.in(1).shape, axis, true), Walk{},
+  launch.arguments = Arguments(n, out(), from, steps.contiguous(1), lines_in(x, call.in(1).shape, axis, true), Walk{},
                                x.shape[axis], x.stride(axis), FaultOf{1});
   steps.launch(launch);
   return steps.kernel();
 }
 
 void put_elements(Steps& steps, int updates, int axis, bool adds) {
-  const Use& use = steps.use();
-  const Tensor y = contiguous(use.out().dtype, use.out().shape);
-  const Tensor index = contiguous(use.in(1).dtype, use.in(1).shape);
+  const KernelCall& call = steps.call();
+  const TensorDesc y = contiguous(call.out().dtype, call.out().shape);
+  const TensorDesc index = contiguous(call.in(1).dtype, call.in(1).shape);
   if (index.elements() == 0) return;
   const int64_t lines = index.elements() / index.shape[axis];
-  Launch launch = elements_launch(use, adds ? type_name(y.dtype) : unit_of(y.dtype), "put");
+  Launch launch = elements_launch(call, adds ? type_name(y.dtype) : unit_of(y.dtype), "put");
   if (adds) launch.defines.set("ADDS");
   launch.block = {64, 1};
   launch.grid = {blocks_for(lines, 64)};
@@ -104,58 +104,58 @@ void put_elements(Steps& steps, int updates, int axis, bool adds) {
   steps.launch(launch);
 }
 
-Kernel gather_elements_backward(const Use& use) {
-  Steps steps(use);
-  steps.add(fill_bytes(out(), 0, use.out().bytes()));
-  put_elements(steps, 0, use.call.axis("axis"), true);
+Kernel gather_elements_backward(const KernelCall& call) {
+  Steps steps(call);
+  steps.add(fill_bytes(out(), 0, call.out().bytes()));
+  put_elements(steps, 0, call.op.axis("axis"), true);
   return steps.kernel();
 }
 
-Kernel scatter_elements(const Use& use) {
-  Steps steps(use);
-  steps.add(copy_bytes(out(), steps.contiguous(0), use.out().bytes()));
-  put_elements(steps, 2, use.call.axis("axis"), use.call.flag("add"));
+Kernel scatter_elements(const KernelCall& call) {
+  Steps steps(call);
+  steps.add(copy_bytes(out(), steps.contiguous(0), call.out().bytes()));
+  put_elements(steps, 2, call.op.axis("axis"), call.op.flag("add"));
   return steps.kernel();
 }
 
-Kernel one_hot(const Use& use) {
-  Steps steps(use);
-  const int64_t depth = use.call.integer("depth");
+Kernel one_hot(const KernelCall& call) {
+  Steps steps(call);
+  const int64_t depth = call.op.integer("depth");
   Launch launch{"index"};
-  launch.defines.set("ONE_HOT").set("OUT", use.out().dtype).set("INDEX", use.in(0).dtype);
-  launch.grid = {blocks_for(use.out().elements())};
-  launch.arguments = Arguments(use.in(0).elements(), depth, out(), steps.contiguous(0), FaultOf{0});
+  launch.defines.set("ONE_HOT").set("OUT", call.out().dtype).set("INDEX", call.in(0).dtype);
+  launch.grid = {blocks_for(call.out().elements())};
+  launch.arguments = Arguments(call.in(0).elements(), depth, out(), steps.contiguous(0), FaultOf{0});
   steps.launch(launch);
   return steps.kernel();
 }
 
 // ---- along an axis ----
 
-Kernel cumsum(const Use& use) {
-  Steps steps(use);
-  const Around around(use.in(0).shape, use.call.axis("axis"));
+Kernel cumsum(const KernelCall& call) {
+  Steps steps(call);
+  const Around around(call.in(0).shape, call.op.axis("axis"));
   const int64_t lines = around.outer * around.inner;
   Launch launch{"along_axis"};
-  launch.defines.set("CUMSUM").set("T", use.in(0).dtype);
+  launch.defines.set("CUMSUM").set("T", call.in(0).dtype);
   launch.block = {64, 1};
   launch.grid = {blocks_for(lines, 64)};
   launch.arguments = Arguments(lines, around.size, around.inner, out(), steps.contiguous(0),
-                               int32_t{use.call.flag("exclusive")}, int32_t{use.call.flag("reverse")});
+                               int32_t{call.op.flag("exclusive")}, int32_t{call.op.flag("reverse")});
   steps.launch(launch);
   return steps.kernel();
 }
 
-Kernel top_k(const Use& use) {
-  Steps steps(use);
-  const int axis = use.call.axis("axis");
-  const Around around(use.in(0).shape, axis);
+Kernel top_k(const KernelCall& call) {
+  Steps steps(call);
+  const int axis = call.op.axis("axis");
+  const Around around(call.in(0).shape, axis);
   const int64_t lines = around.outer * around.inner;
   Launch launch{"along_axis"};
-  launch.defines.set("TOP_K").set("T", use.in(0).dtype);
+  launch.defines.set("TOP_K").set("T", call.in(0).dtype);
   launch.block = {64, 1};
   launch.grid = {blocks_for(lines, 64)};
-  launch.arguments = Arguments(lines, around.size, around.inner, use.call.integer("k"), steps.wanted(0),
-                               steps.wanted(1), steps.contiguous(0), int32_t{use.call.flag("largest")});
+  launch.arguments = Arguments(lines, around.size, around.inner, call.op.integer("k"), steps.wanted(0), steps.wanted(1),
+                               steps.contiguous(0), int32_t{call.op.flag("largest")});
   steps.launch(launch);
   return steps.kernel();
 }
@@ -163,9 +163,10 @@ Kernel top_k(const Use& use) {
 }  // namespace
 
 void register_index_cuda(KernelTable& table) {
-  table.add("embedding", {[](const Use& use) { return gather(use, 0, false, false); }, any_layout});
-  table.add("embedding_i8", {[](const Use& use) { return gather(use, 0, false, true); }, any_layout});
-  table.add("gather", {[](const Use& use) { return gather(use, use.call.axis("axis"), true, false); }, any_layout});
+  table.add("embedding", {[](const KernelCall& call) { return gather(call, 0, false, false); }, any_layout});
+  table.add("embedding_i8", {[](const KernelCall& call) { return gather(call, 0, false, true); }, any_layout});
+  table.add("gather",
+            {[](const KernelCall& call) { return gather(call, call.op.axis("axis"), true, false); }, any_layout});
   table.add("gather_backward", {gather_backward, any_layout});
   table.add("gather_elements", {gather_elements, any_layout});
   table.add("gather_elements_backward", {gather_elements_backward, any_layout});

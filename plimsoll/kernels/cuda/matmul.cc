@@ -13,7 +13,7 @@ namespace {
 using namespace cuda;  // NOLINT: the whole file is of it
 
 // Rows of an operand whose last dimension is `columns`.
-int64_t rows_of(const Tensor& tensor, int64_t columns) { return columns == 0 ? 0 : tensor.elements() / columns; }
+int64_t rows_of(const TensorDesc& tensor, int64_t columns) { return columns == 0 ? 0 : tensor.elements() / columns; }
 
 // A row-major matrix, and its transpose.
 Matrix by_rows(At at, int64_t columns) { return {at, columns, 1, 0}; }
@@ -21,10 +21,10 @@ Matrix transposed(At at, int64_t columns) { return {at, 1, columns, 0}; }
 
 // y = x w' + bias. The bias is operand 2 where `biased`.
 void add_linear(Steps& steps, bool biased, At y) {
-  const Use& use = steps.use();
-  const int64_t outs = use.in(1).shape[0];
-  const int64_t ins = use.in(1).shape[1];
-  Product p{use.in(0).dtype, rows_of(use.out(), outs), outs, ins};
+  const KernelCall& call = steps.call();
+  const int64_t outs = call.in(1).shape[0];
+  const int64_t ins = call.in(1).shape[1];
+  Product p{call.in(0).dtype, rows_of(call.out(), outs), outs, ins};
   p.a = by_rows(steps.contiguous(0), ins);
   p.b = transposed(steps.contiguous(1), ins);
   p.c = by_rows(y, outs);
@@ -32,17 +32,17 @@ void add_linear(Steps& steps, bool biased, At y) {
   multiply(steps, p);
 }
 
-Kernel linear(const Use& use) {
-  Steps steps(use);
-  add_linear(steps, use.arity() > 2, out());
+Kernel linear(const KernelCall& call) {
+  Steps steps(call);
+  add_linear(steps, call.arity() > 2, out());
   return steps.kernel();
 }
 
-Kernel linear_backward_input(const Use& use) {
-  Steps steps(use);
-  const int64_t outs = use.in(1).shape[0];
-  const int64_t ins = use.in(1).shape[1];
-  Product p{use.in(0).dtype, rows_of(use.in(0), outs), ins, outs};
+Kernel linear_backward_input(const KernelCall& call) {
+  Steps steps(call);
+  const int64_t outs = call.in(1).shape[0];
+  const int64_t ins = call.in(1).shape[1];
+  Product p{call.in(0).dtype, rows_of(call.in(0), outs), ins, outs};
   p.a = by_rows(steps.contiguous(0), outs);
   p.b = by_rows(steps.contiguous(1), ins);
   p.c = by_rows(out(), ins);
@@ -52,9 +52,9 @@ Kernel linear_backward_input(const Use& use) {
 
 // dw (+)= dy' x, with dy operand `first` and x the next.
 void add_weights(Steps& steps, int first, bool adds) {
-  const Use& use = steps.use();
-  const Shape& dw = use.out().shape;
-  Product p{use.in(first).dtype, dw[0], dw[1], rows_of(use.in(first), dw[0])};
+  const KernelCall& call = steps.call();
+  const Shape& dw = call.out().shape;
+  Product p{call.in(first).dtype, dw[0], dw[1], rows_of(call.in(first), dw[0])};
   p.a = transposed(steps.contiguous(first), dw[0]);
   p.b = by_rows(steps.contiguous(first + 1), dw[1]);
   p.c = by_rows(out(), dw[1]);
@@ -62,46 +62,46 @@ void add_weights(Steps& steps, int first, bool adds) {
   multiply(steps, p);
 }
 
-Kernel linear_backward_weights(const Use& use) {
-  Steps steps(use);
-  if (use.wants(0)) add_weights(steps, 0, false);
-  if (use.wants(1)) {
-    const int64_t outs = use.out(0).shape[0];
-    ReducedOf rows{use.in(0).dtype, steps.contiguous(0), straight(outs), {}};
-    rows.gone.add(rows_of(use.in(0), outs), outs);
-    cuda::reduce(steps, rows, {}, use.out(1).dtype, out(1));
+Kernel linear_backward_weights(const KernelCall& call) {
+  Steps steps(call);
+  if (call.produces(0)) add_weights(steps, 0, false);
+  if (call.produces(1)) {
+    const int64_t outs = call.out(0).shape[0];
+    ReducedOf rows{call.in(0).dtype, steps.contiguous(0), straight(outs), {}};
+    rows.gone.add(rows_of(call.in(0), outs), outs);
+    cuda::reduce(steps, rows, {}, call.out(1).dtype, out(1));
   }
   return steps.kernel();
 }
 
-Kernel linear_accumulate(const Use& use) {
-  Steps steps(use);
+Kernel linear_accumulate(const KernelCall& call) {
+  Steps steps(call);
   add_weights(steps, 1, true);
   return steps.kernel();
 }
 
-Kernel accumulate(const Use& use) { return element_kernel(use, {.value = "x0 + x1"}, 2); }
+Kernel accumulate(const KernelCall& call) { return element_kernel(call, {.value = "x0 + x1"}, 2); }
 
 // ---- matmul ----
 
 struct Batched {
   int64_t m, n, k;
   Matrix a, b;
-  Tensor batch_a, batch_b;  // the dimensions before the last two, with their strides
+  TensorDesc batch_a, batch_b;  // the dimensions before the last two, with their strides
 };
 
-Tensor batch_dims(const Tensor& tensor) {
-  Tensor batch = tensor;
+TensorDesc batch_dims(const TensorDesc& tensor) {
+  TensorDesc batch = tensor;
   batch.shape = Shape(tensor.shape.dims().first(static_cast<size_t>(tensor.shape.rank() - 2)));
   return batch;
 }
 
 // Operand i as a matrix of strides, and where it is.
-Matrix matrix_of(Steps& steps, int i, bool transpose, Tensor& batch) {
-  const Use& use = steps.use();
-  Tensor tensor = use.in(i);
+Matrix matrix_of(Steps& steps, int i, bool transpose, TensorDesc& batch) {
+  const KernelCall& call = steps.call();
+  TensorDesc tensor = call.in(i);
   const int rank = tensor.shape.rank();
-  const auto fits = [](const Tensor& t, int r) {
+  const auto fits = [](const TensorDesc& t, int r) {
     return (t.stride(r - 1) == 1 && t.stride(r - 2) >= t.shape[r - 1]) ||
            (t.stride(r - 2) == 1 && t.stride(r - 1) >= t.shape[r - 2]);
   };
@@ -116,26 +116,26 @@ Matrix matrix_of(Steps& steps, int i, bool transpose, Tensor& batch) {
 }
 
 Batched batched(Steps& steps) {
-  const Use& use = steps.use();
+  const KernelCall& call = steps.call();
   Batched all{};
-  const bool ta = use.call.flag("transpose_a");
-  const bool tb = use.call.flag("transpose_b");
-  const Shape& a = use.in(0).shape;
+  const bool ta = call.op.flag("transpose_a");
+  const bool tb = call.op.flag("transpose_b");
+  const Shape& a = call.in(0).shape;
   all.a = matrix_of(steps, 0, ta, all.batch_a);
   all.b = matrix_of(steps, 1, tb, all.batch_b);
   all.k = a[a.rank() - (ta ? 2 : 1)];
-  all.m = use.out().shape[use.out().shape.rank() - 2];
-  all.n = use.out().shape[use.out().shape.rank() - 1];
+  all.m = call.out().shape[call.out().shape.rank() - 2];
+  all.n = call.out().shape[call.out().shape.rank() - 1];
   return all;
 }
 
-Kernel matmul(const Use& use) {
-  Steps steps(use);
+Kernel matmul(const KernelCall& call) {
+  Steps steps(call);
   const Batched all = batched(steps);
-  const Shape batch(use.out().shape.dims().first(static_cast<size_t>(use.out().shape.rank() - 2)));
+  const Shape batch(call.out().shape.dims().first(static_cast<size_t>(call.out().shape.rank() - 2)));
   const Walk walk_a = walk_of(all.batch_a, batch);
   const Walk walk_b = walk_of(all.batch_b, batch);
-  Product p{use.out().dtype, all.m, all.n, all.k, batch.elements(), all.a, all.b, by_rows(out(), all.n)};
+  Product p{call.out().dtype, all.m, all.n, all.k, batch.elements(), all.a, all.b, by_rows(out(), all.n)};
   p.c.batch = all.m * all.n;
   if (walk_a.rank <= 1 && walk_b.rank <= 1) {
     p.a.batch = walk_a.rank == 1 ? walk_a.stride[0] : 0;
@@ -156,19 +156,19 @@ Kernel matmul(const Use& use) {
 }
 
 // Batches of the product that become one, and those that stay.
-Kernel matmul_sum(const Use& use) {
-  Steps steps(use);
+Kernel matmul_sum(const KernelCall& call) {
+  Steps steps(call);
   const Batched all = batched(steps);
-  const Shape kept(use.out().shape.dims().first(static_cast<size_t>(use.out().shape.rank() - 2)));
+  const Shape kept(call.out().shape.dims().first(static_cast<size_t>(call.out().shape.rank() - 2)));
   const int rank = std::max({all.batch_a.shape.rank(), all.batch_b.shape.rank(), kept.rank()});
   SummedProduct summed{
-      {use.out().dtype, all.m, all.n, all.k, 1, all.a, all.b, by_rows(out(), all.n)}, {}, {}, {}, {}, {}};
+      {call.out().dtype, all.m, all.n, all.k, 1, all.a, all.b, by_rows(out(), all.n)}, {}, {}, {}, {}, {}};
   int64_t batches = 1;
   const auto size_in = [&](const Shape& shape, int axis) {
     const int own = axis - (rank - shape.rank());
     return own < 0 ? int64_t{1} : shape[own];
   };
-  const auto stride_in = [&](const Tensor& t, int axis) {
+  const auto stride_in = [&](const TensorDesc& t, int axis) {
     const int own = axis - (rank - t.shape.rank());
     return own < 0 || t.shape[own] == 1 ? int64_t{0} : t.stride(own);
   };
@@ -187,22 +187,22 @@ Kernel matmul_sum(const Use& use) {
 
 // ---- with what follows ----
 
-Use product_use(const Use& use, const program::Call& product) {
-  Use alone{.call = product, .inputs = use.inputs, .outputs = {use.out()}, .made = {true}};
+KernelCall product_call(const KernelCall& call, const program::OpCall& product) {
+  KernelCall alone{.op = product, .inputs = call.inputs, .outputs = {call.out()}, .requested = {true}};
   alone.inputs.resize(product.inputs.size());
   return alone;
 }
 
 // The product where the result is to be (or beside it, where the residual is there), then one pass for the rest.
-Kernel epilogue(const Use& use) {
-  const program::Call product = program::product_call(use.call);
-  const Use alone = product_use(use, product);
+Kernel epilogue(const KernelCall& call) {
+  const program::OpCall product = program::product_call(call.op);
+  const KernelCall alone = product_call(call, product);
   const Kernel first = cuda_kernels().find(product.def.name)->prepare(alone);
-  Steps steps(use);
-  const bool residual = use.call.flag("residual");
-  const At before = residual ? steps.scratch(use.out().bytes()) : out();
+  Steps steps(call);
+  const bool residual = call.op.flag("residual");
+  const At before = residual ? steps.scratch(call.out().bytes()) : out();
   const At inner = steps.scratch(first.scratch_bytes);
-  const bool relu = use.call.flag("relu");
+  const bool relu = call.op.flag("relu");
   steps.add([=](const Memory& memory) {
     Memory own = memory;
     own.outputs = {address(before, memory)};
@@ -214,9 +214,9 @@ Kernel epilogue(const Use& use) {
   const std::string sum = residual ? "(x0 + x1)" : "x0";
   rest.value = relu ? sum + " > 0 || " + sum + " != " + sum + " ? " + sum + " : 0" : sum;
   if (relu) rest.taken = sum + " > 0";
-  std::vector<Term> terms = {{before, use.out()}};
-  if (residual) terms.push_back({in(use.arity() - 1), use.inputs.back()});
-  steps.launch(element_launch(rest, terms, use.out(), out(), relu ? steps.wanted(1) : none()));
+  std::vector<Term> terms = {{before, call.out()}};
+  if (residual) terms.push_back({in(call.arity() - 1), call.inputs.back()});
+  steps.launch(element_launch(rest, terms, call.out(), out(), relu ? steps.wanted(1) : none()));
   return steps.kernel();
 }
 

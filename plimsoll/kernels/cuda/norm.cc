@@ -22,17 +22,17 @@ struct Rows {
   int64_t of_group = 1;  // channels
   int64_t plane = 1;
 
-  Rows(const Use& use, const Kind& kind) {
-    const Shape& x = use.in(0).shape;
+  Rows(const KernelCall& call, const Kind& kind) {
+    const Shape& x = call.in(0).shape;
     if (kind.by_groups) {
-      groups = use.call.integer("groups");
+      groups = call.op.integer("groups");
       of_group = x[1] / groups;
       count = x[0] * groups;
       n = x.elements() / std::max<int64_t>(count, 1);
       plane = n / of_group;
       return;
     }
-    const int axis = use.call.axis("axis");
+    const int axis = call.op.axis("axis");
     for (int i = 0; i < x.rank(); ++i) (i < axis ? count : n) *= x[i];
   }
 };
@@ -50,9 +50,9 @@ Shape8 shape8(int64_t n) {
   return {threads, 4};
 }
 
-Launch norm_launch(const Use& use, const Kind& kind, const Rows& rows, DType parameter, const char* function) {
+Launch norm_launch(const KernelCall& call, const Kind& kind, const Rows& rows, DType parameter, const char* function) {
   Launch launch{"row_norm"};
-  launch.defines.set("T", use.in(0).dtype).set("P", parameter).set("PLAIN", kind.by_groups ? "0" : "1");
+  launch.defines.set("T", call.in(0).dtype).set("P", parameter).set("PLAIN", kind.by_groups ? "0" : "1");
   launch.defines.set("MOST", std::to_string(shape8(rows.n).most));
   if (kind.centred) launch.defines.set("CENTRED");
   launch.defines.set("PARAMETER(j)", kind.by_groups ? "(row % groups * of_group + (j) / plane)" : "(j)");
@@ -60,23 +60,23 @@ Launch norm_launch(const Use& use, const Kind& kind, const Rows& rows, DType par
   return launch;
 }
 
-DType parameter_type(const Use& use, int weight) {
-  return weight < use.arity() ? use.in(weight).dtype : use.in(0).dtype;
+DType parameter_type(const KernelCall& call, int weight) {
+  return weight < call.arity() ? call.in(weight).dtype : call.in(0).dtype;
 }
 
 KernelDef forward(const Kind& kind) {
-  const auto prepare = [kind](const Use& use) {
-    Steps steps(use);
-    const Rows rows(use, kind);
+  const auto prepare = [kind](const KernelCall& call) {
+    Steps steps(call);
+    const Rows rows(call, kind);
     const At x = steps.contiguous(0);
     const At weight = steps.contiguous_or_none(1);
     const At bias = steps.contiguous_or_none(2);
-    Launch launch = norm_launch(use, kind, rows, parameter_type(use, 1), "forward");
+    Launch launch = norm_launch(call, kind, rows, parameter_type(call, 1), "forward");
     launch.grid = {rows.count};
     launch.block = {shape8(rows.n).threads, 1};
     launch.arguments = Arguments(rows.n, rows.groups, rows.of_group, rows.plane, steps.wanted(0),
                                  kind.centred ? steps.wanted(1) : none(), steps.wanted(kind.centred ? 2 : 1), x, weight,
-                                 bias, static_cast<float>(use.call.real("eps")));
+                                 bias, static_cast<float>(call.op.real("eps")));
     steps.launch(launch);
     return steps.kernel();
   };
@@ -90,17 +90,17 @@ struct Operands {
 // dweight and dbias of layers, by columns in parts of the rows.
 void column_sums(Steps& steps, const Kind& kind, const Rows& rows, DType parameter, const Operands& all, At dweight,
                  At dbias) {
-  const Use& use = steps.use();
+  const KernelCall& call = steps.call();
   const bool vectors = rows.n % 8 == 0;
   const int64_t columns = vectors ? rows.n / 8 : rows.n;
   const int64_t parts = parts_of(rows.count, ceil_div(int64_t{132} * 4, blocks_for(columns, 64)), 8);
   const At partial = steps.scratch(parts * 2 * rows.n * 4);
-  Launch sums = norm_launch(use, kind, rows, parameter, vectors ? "columns8" : "columns");
+  Launch sums = norm_launch(call, kind, rows, parameter, vectors ? "columns8" : "columns");
   sums.block = {64, 1};
   sums.grid = {blocks_for(columns, 64), parts};
   sums.arguments = Arguments(rows.count, rows.n, partial, all.dy, all.x, all.mean, all.rstd);
   steps.launch(sums);
-  Launch finish = norm_launch(use, kind, rows, parameter, "finish");
+  Launch finish = norm_launch(call, kind, rows, parameter, "finish");
   finish.block = {64, 1};
   finish.grid = {blocks_for(rows.n, 64)};
   finish.arguments = Arguments(parts, rows.n, partial, dweight, dbias);
@@ -109,30 +109,30 @@ void column_sums(Steps& steps, const Kind& kind, const Rows& rows, DType paramet
 
 void channel_sums(Steps& steps, const Kind& kind, const Rows& rows, DType parameter, const Operands& all, At dweight,
                   At dbias) {
-  const Use& use = steps.use();
-  Launch sums = norm_launch(use, kind, rows, parameter, "channels");
+  const KernelCall& call = steps.call();
+  Launch sums = norm_launch(call, kind, rows, parameter, "channels");
   sums.grid = {rows.groups * rows.of_group};
-  sums.arguments = Arguments(use.in(0).shape[0], use.in(0).shape[1], rows.groups, rows.of_group, rows.plane, dweight,
+  sums.arguments = Arguments(call.in(0).shape[0], call.in(0).shape[1], rows.groups, rows.of_group, rows.plane, dweight,
                              dbias, all.dy, all.x, all.mean, all.rstd);
   steps.launch(sums);
 }
 
 KernelDef backward(const Kind& kind) {
-  const auto prepare = [kind](const Use& use) {
-    Steps steps(use);
-    const Rows rows(use, kind);
+  const auto prepare = [kind](const KernelCall& call) {
+    Steps steps(call);
+    const Rows rows(call, kind);
     const int first = kind.centred ? 3 : 2;
     const Operands all{steps.contiguous(0), steps.contiguous(1), kind.centred ? steps.contiguous(2) : none(),
                        steps.contiguous(first), steps.contiguous_or_none(first + 1)};
-    const DType parameter = use.arity() > first + 1 ? use.in(first + 1).dtype : use.in(0).dtype;
+    const DType parameter = call.arity() > first + 1 ? call.in(first + 1).dtype : call.in(0).dtype;
     const At dweight = steps.wanted(1);
     const At dbias = kind.centred ? steps.wanted(2) : none();
     // First, since dx may lie where dy or x is.
     if (dweight.where != At::Where::none || dbias.where != At::Where::none) {
       (kind.by_groups ? channel_sums : column_sums)(steps, kind, rows, parameter, all, dweight, dbias);
     }
-    if (use.wants(0)) {
-      Launch launch = norm_launch(use, kind, rows, parameter, "backward");
+    if (call.produces(0)) {
+      Launch launch = norm_launch(call, kind, rows, parameter, "backward");
       launch.grid = {rows.count};
       launch.block = {shape8(rows.n).threads, 1};
       launch.arguments = Arguments(rows.n, rows.groups, rows.of_group, rows.plane, out(), all.dy, all.x, all.mean,

@@ -11,13 +11,13 @@ using namespace cuda;  // NOLINT: the whole file is of it
 unsigned threads_for(int64_t n) { return n <= 64 ? 32 : n <= 256 ? 64 : n <= 2048 ? 128 : n <= 8192 ? 256 : 1024; }
 
 KernelDef softmax(bool log, bool backward) {
-  const auto prepare = [=](const Use& use) {
-    Steps steps(use);
+  const auto prepare = [=](const KernelCall& call) {
+    Steps steps(call);
     const At x = steps.contiguous(0);
     const At second = backward ? steps.contiguous(1) : none();
-    const Around around(use.in(0).shape, use.call.axis("axis"));
+    const Around around(call.in(0).shape, call.op.axis("axis"));
     Launch launch{"softmax"};
-    launch.defines.set("T", use.out().dtype);
+    launch.defines.set("T", call.out().dtype);
     if (log) launch.defines.set("LOG");
     if (backward) launch.defines.set("BACKWARD");
     launch.grid = {around.outer * around.inner};
@@ -31,31 +31,31 @@ KernelDef softmax(bool log, bool backward) {
 
 // ---- cross entropy ----
 
-Launch entropy_launch(const Use& use, int logits, const char* function) {
+Launch entropy_launch(const KernelCall& call, int logits, const char* function) {
   Launch launch{"cross_entropy"};
-  launch.defines.set("T", use.in(logits).dtype).set("INDEX", use.in(logits + 1).dtype);
+  launch.defines.set("T", call.in(logits).dtype).set("INDEX", call.in(logits + 1).dtype);
   launch.function = function;
   return launch;
 }
 
-Kernel cross_entropy(const Use& use) {
-  Steps steps(use);
+Kernel cross_entropy(const KernelCall& call) {
+  Steps steps(call);
   const At logits = steps.contiguous(0);
   const At targets = steps.contiguous(1);
-  const Around around(use.in(0).shape, use.call.axis("axis"));
+  const Around around(call.in(0).shape, call.op.axis("axis"));
   const int64_t lines = around.outer * around.inner;
-  const std::string& reduction = use.call.word("reduction");
+  const std::string& reduction = call.op.word("reduction");
   const bool each = reduction == "none";
-  const At losses = each && use.wants(0) ? out() : steps.scratch(lines * 4);
-  const int64_t ignored = use.call.integer("ignored_index");
-  Launch rows = entropy_launch(use, 0, "forward");
+  const At losses = each && call.produces(0) ? out() : steps.scratch(lines * 4);
+  const int64_t ignored = call.op.integer("ignored_index");
+  Launch rows = entropy_launch(call, 0, "forward");
   rows.grid = {lines};
   rows.block = {threads_for(around.size), 1};
   rows.arguments = Arguments(around.size, around.inner, logits, targets, losses, steps.wanted(1), ignored,
-                             static_cast<float>(use.call.real("label_smoothing")), FaultOf{1});
+                             static_cast<float>(call.op.real("label_smoothing")), FaultOf{1});
   steps.launch(rows);
-  if (!each && use.wants(0)) {
-    Launch finish = entropy_launch(use, 0, "finish");
+  if (!each && call.produces(0)) {
+    Launch finish = entropy_launch(call, 0, "finish");
     finish.block = {1024, 1};
     finish.arguments = Arguments(lines, losses, targets, ignored, int32_t{reduction == "mean"}, out(), none());
     steps.launch(finish);
@@ -63,29 +63,29 @@ Kernel cross_entropy(const Use& use) {
   return steps.kernel();
 }
 
-Kernel cross_entropy_backward(const Use& use) {
-  Steps steps(use);
+Kernel cross_entropy_backward(const KernelCall& call) {
+  Steps steps(call);
   const At dloss = steps.contiguous(0);
   const At logits = steps.contiguous(1);
   const At targets = steps.contiguous(2);
   const At lse = steps.contiguous(3);
-  const Around around(use.in(1).shape, use.call.axis("axis", 1));
+  const Around around(call.in(1).shape, call.op.axis("axis", 1));
   const int64_t lines = around.outer * around.inner;
-  const std::string& reduction = use.call.word("reduction");
-  const int64_t ignored = use.call.integer("ignored_index");
+  const std::string& reduction = call.op.word("reduction");
+  const int64_t ignored = call.op.integer("ignored_index");
   At counted = none();
   if (reduction == "mean") {
     counted = steps.scratch(4);
-    Launch count = entropy_launch(use, 1, "finish");
+    Launch count = entropy_launch(call, 1, "finish");
     count.block = {1024, 1};
     count.arguments = Arguments(lines, none(), targets, ignored, int32_t{1}, none(), counted);
     steps.launch(count);
   }
-  Launch rows = entropy_launch(use, 1, "backward");
+  Launch rows = entropy_launch(call, 1, "backward");
   rows.grid = {lines};
   rows.block = {threads_for(around.size), 1};
   rows.arguments = Arguments(around.size, around.inner, out(), dloss, int32_t{reduction == "none"}, logits, targets,
-                             lse, counted, ignored, static_cast<float>(use.call.real("label_smoothing")));
+                             lse, counted, ignored, static_cast<float>(call.op.real("label_smoothing")));
   steps.launch(rows);
   return steps.kernel();
 }
@@ -108,8 +108,8 @@ constexpr Pointwise kLosses[] = {
     {"bce_with_logits_loss", "fmaxf(x, 0.0f) - x * t + log1pf(expf(-fabsf(x)))", "sigmoid(x) - t", "-x"},
 };
 
-float delta_of(const Use& use) {
-  return use.call.def.name.starts_with("huber") ? static_cast<float>(use.call.real("delta")) : 0;
+float delta_of(const KernelCall& call) {
+  return call.op.def.name.starts_with("huber") ? static_cast<float>(call.op.real("delta")) : 0;
 }
 
 Launch loss_launch(const Pointwise& kind, DType dtype, const char* slope, const char* function) {
@@ -119,17 +119,17 @@ Launch loss_launch(const Pointwise& kind, DType dtype, const char* slope, const 
   return launch;
 }
 
-Kernel pointwise(const Use& use, const Pointwise& kind) {
-  Steps steps(use);
+Kernel pointwise(const KernelCall& call, const Pointwise& kind) {
+  Steps steps(call);
   const At x = steps.contiguous(0);
   const At target = steps.contiguous(1);
-  const int64_t n = use.in(0).elements();
-  const DType dtype = use.in(0).dtype;
-  const std::string& reduction = use.call.word("reduction");
+  const int64_t n = call.in(0).elements();
+  const DType dtype = call.in(0).dtype;
+  const std::string& reduction = call.op.word("reduction");
   if (reduction == "none") {
     Launch each = loss_launch(kind, dtype, kind.slope, "each");
     each.grid = {blocks_for(n)};
-    each.arguments = Arguments(n, out(), x, target, delta_of(use));
+    each.arguments = Arguments(n, out(), x, target, delta_of(call));
     steps.launch(each);
     return steps.kernel();
   }
@@ -137,7 +137,7 @@ Kernel pointwise(const Use& use, const Pointwise& kind) {
   const At partial = steps.scratch(parts * 4);
   Launch sums = loss_launch(kind, dtype, kind.slope, "parts");
   sums.grid = {parts};
-  sums.arguments = Arguments(n, partial, x, target, delta_of(use));
+  sums.arguments = Arguments(n, partial, x, target, delta_of(call));
   steps.launch(sums);
   Launch finish = loss_launch(kind, dtype, kind.slope, "finish");
   finish.arguments = Arguments(parts, partial, out(), reduction == "mean" ? static_cast<float>(n) : 1.0F);
@@ -145,18 +145,18 @@ Kernel pointwise(const Use& use, const Pointwise& kind) {
   return steps.kernel();
 }
 
-Kernel pointwise_backward(const Use& use, const Pointwise& kind) {
-  Steps steps(use);
+Kernel pointwise_backward(const KernelCall& call, const Pointwise& kind) {
+  Steps steps(call);
   const At dloss = steps.contiguous(0);
   const At x = steps.contiguous(1);
   const At target = steps.contiguous(2);
-  const int64_t n = use.in(1).elements();
-  const std::string& reduction = use.call.word("reduction");
+  const int64_t n = call.in(1).elements();
+  const std::string& reduction = call.op.word("reduction");
   Launch launch =
-      loss_launch(kind, use.in(1).dtype, use.call.integer("operand") == 0 ? kind.slope : kind.target_slope, "backward");
+      loss_launch(kind, call.in(1).dtype, call.op.integer("operand") == 0 ? kind.slope : kind.target_slope, "backward");
   launch.grid = {blocks_for(n)};
   launch.arguments = Arguments(n, out(), dloss, int32_t{reduction == "none"}, x, target,
-                               reduction == "mean" ? static_cast<float>(n) : 1.0F, delta_of(use));
+                               reduction == "mean" ? static_cast<float>(n) : 1.0F, delta_of(call));
   steps.launch(launch);
   return steps.kernel();
 }
@@ -172,9 +172,9 @@ void register_softmax_cuda(KernelTable& table) {
   table.add("cross_entropy", {cross_entropy, any_layout});
   table.add("cross_entropy_backward", {cross_entropy_backward, any_layout});
   for (const Pointwise& kind : kLosses) {
-    table.add(kind.op, {[&kind](const Use& use) { return pointwise(use, kind); }, any_layout});
+    table.add(kind.op, {[&kind](const KernelCall& call) { return pointwise(call, kind); }, any_layout});
     table.add(std::string(kind.op) + "_backward",
-              {[&kind](const Use& use) { return pointwise_backward(use, kind); }, any_layout});
+              {[&kind](const KernelCall& call) { return pointwise_backward(call, kind); }, any_layout});
   }
 }
 

@@ -11,15 +11,15 @@ using plimsoll::cuda::Runtime;
 
 // Where a copy lies: `at` in the room that all spills of a program share.
 KernelDef copy_kernel(bool to_host) {
-  const auto prepare = [to_host](const Use& use) {
-    const int64_t at = use.call.integer("at");
-    const int64_t room = use.call.integer("room");
-    const int64_t bytes = use.in(0).bytes();
-    Steps steps(use);
+  const auto prepare = [to_host](const KernelCall& call) {
+    const int64_t at = call.op.integer("at");
+    const int64_t workspace = call.op.integer("region");
+    const int64_t bytes = call.in(0).bytes();
+    Steps steps(call);
     const At device = to_host ? steps.contiguous(0) : out();
     steps.add([=](const Memory& memory) -> Task {
       if (CompileOnly::architecture() != nullptr) return [](device::Stream&) {};
-      std::byte* host = Runtime::current().host_room(room) + at;
+      std::byte* host = Runtime::current().host_room(workspace) + at;
       std::byte* there = address(device, memory);
       return [=](device::Stream& stream) { stream.copy(to_host ? host : there, to_host ? there : host, bytes); };
     });
@@ -28,7 +28,7 @@ KernelDef copy_kernel(bool to_host) {
   return {prepare, any_layout};
 }
 
-Kernel nothing(const Use& /*use*/) {
+Kernel nothing(const KernelCall& /*use*/) {
   return {0, [](const Memory&) -> Task { return [](device::Stream&) {}; }};
 }
 

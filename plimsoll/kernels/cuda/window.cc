@@ -30,7 +30,7 @@ struct PoolKind {
 };
 
 template <class I>
-Plane<I> plane_of(const Use& use, const PoolKind& kind, const Tensor& x, const Tensor& y) {
+Plane<I> plane_of(const KernelCall& call, const PoolKind& kind, const TensorDesc& x, const TensorDesc& y) {
   Plane<I> plane{};
   const Lengths of_x(x);
   const Lengths of_y(y);
@@ -41,7 +41,7 @@ Plane<I> plane_of(const Use& use, const PoolKind& kind, const Tensor& x, const T
   plane.channels = static_cast<I>(x.shape[1]);
   if (kind.adaptive) return plane;
   const int rank = x.shape.rank() - 2;
-  const WindowLengths window(program::window_of(use.call, program::spread_over(use.call, "kernel", rank, 0)));
+  const WindowLengths window(program::window_of(call.op, program::spread_over(call.op, "kernel", rank, 0)));
   std::copy_n(window.kernel, 3, plane.kernel);
   std::copy_n(window.step, 3, plane.step);
   std::copy_n(window.dilation, 3, plane.dilation);
@@ -51,7 +51,9 @@ Plane<I> plane_of(const Use& use, const PoolKind& kind, const Tensor& x, const T
 }
 
 // Numbers of 32 bits can count the elements.
-bool is_small(const Tensor& x, const Tensor& y) { return std::max(x.elements(), y.elements()) < int64_t{1} << 30; }
+bool is_small(const TensorDesc& x, const TensorDesc& y) {
+  return std::max(x.elements(), y.elements()) < int64_t{1} << 30;
+}
 
 // "{{1,3,3},{..},..}": each array of the struct in braces.
 template <class I>
@@ -65,38 +67,39 @@ std::string text_of(const Plane<I>& plane) {
 // A pool of many elements has its sizes as constants: most of its work is to divide by them.
 constexpr int64_t kLeastConstant = int64_t{1} << 22;
 
-void add_plane(Launch& launch, const Use& use, const PoolKind& kind, const Tensor& x, const Tensor& y) {
+void add_plane(Launch& launch, const KernelCall& call, const PoolKind& kind, const TensorDesc& x, const TensorDesc& y) {
   if (is_small(x, y)) {
-    const auto plane = plane_of<int32_t>(use, kind, x, y);
+    const auto plane = plane_of<int32_t>(call, kind, x, y);
     launch.arguments.add(plane);
     if (x.elements() >= kLeastConstant)
       launch.defines.set("PLANE", text_of(plane)).set("LAST", x.is_channels_last() ? "1" : "0");
   } else {
-    launch.arguments.add(plane_of<int64_t>(use, kind, x, y));
+    launch.arguments.add(plane_of<int64_t>(call, kind, x, y));
   }
   launch.arguments.add(int32_t{x.is_channels_last()});
 }
 
-Launch pool_launch(const Use& use, const PoolKind& kind, const char* direction, DType index, bool small) {
+Launch pool_launch(const KernelCall& call, const PoolKind& kind, const char* direction, DType index, bool small) {
   Launch launch{"pool"};
   launch.defines.set("I", small ? "i32" : "i64");
-  launch.defines.set(direction).set("T", use.in(0).dtype).set("INDEX", index);
+  launch.defines.set(direction).set("T", call.in(0).dtype).set("INDEX", index);
   if (kind.adaptive) launch.defines.set("ADAPTIVE");
   if (kind.average) launch.defines.set("AVERAGE");
-  if (kind.average && !kind.adaptive && use.call.flag("count_include_pad")) launch.defines.set("INCLUDE_PAD");
+  if (kind.average && !kind.adaptive && call.op.flag("count_include_pad")) launch.defines.set("INCLUDE_PAD");
   return launch;
 }
 
 KernelDef pool(const PoolKind& kind) {
-  const auto prepare = [kind](const Use& use) {
-    Steps steps(use);
-    const Tensor x = in_order(use.in(0));
-    Launch launch = pool_launch(use, kind, "FORWARD", !kind.average && use.wants(1) ? use.out(1).dtype : DType::u8,
-                                is_small(x, use.out()));
-    launch.grid = {blocks_for(use.out().elements())};
+  const auto prepare = [kind](const KernelCall& call) {
+    Steps steps(call);
+    const TensorDesc x = in_order(call.in(0));
+    Launch launch =
+        pool_launch(call, kind, "FORWARD", !kind.average && call.produces(1) ? call.out(1).dtype : DType::u8,
+                    is_small(x, call.out()));
+    launch.grid = {blocks_for(call.out().elements())};
     launch.arguments =
-        Arguments(use.out().elements(), steps.wanted(0), kind.average ? none() : steps.wanted(1), steps.contiguous(0));
-    add_plane(launch, use, kind, x, use.out());
+        Arguments(call.out().elements(), steps.wanted(0), kind.average ? none() : steps.wanted(1), steps.contiguous(0));
+    add_plane(launch, call, kind, x, call.out());
     steps.launch(launch);
     return steps.kernel();
   };
@@ -104,15 +107,15 @@ KernelDef pool(const PoolKind& kind) {
 }
 
 KernelDef pool_backward(const PoolKind& kind) {
-  const auto prepare = [kind](const Use& use) {
-    Steps steps(use);
-    const Tensor dy = in_order(use.in(0));
+  const auto prepare = [kind](const KernelCall& call) {
+    Steps steps(call);
+    const TensorDesc dy = in_order(call.in(0));
     Launch launch =
-        pool_launch(use, kind, "BACKWARD", kind.average ? DType::u8 : use.in(1).dtype, is_small(use.out(), dy));
-    launch.grid = {blocks_for(use.out().elements())};
+        pool_launch(call, kind, "BACKWARD", kind.average ? DType::u8 : call.in(1).dtype, is_small(call.out(), dy));
+    launch.grid = {blocks_for(call.out().elements())};
     launch.arguments =
-        Arguments(use.out().elements(), out(), steps.contiguous(0), kind.average ? none() : steps.contiguous(1));
-    add_plane(launch, use, kind, use.out(), dy);
+        Arguments(call.out().elements(), out(), steps.contiguous(0), kind.average ? none() : steps.contiguous(1));
+    add_plane(launch, call, kind, call.out(), dy);
     steps.launch(launch);
     return steps.kernel();
   };
@@ -128,7 +131,7 @@ struct Edges {
   int64_t size[8] = {}, padded[8] = {}, before[8] = {}, stride[8] = {};
 };
 
-Edges edges_of(const Tensor& x, const Shape& y) {
+Edges edges_of(const TensorDesc& x, const Shape& y) {
   Edges edges;
   edges.rank = x.shape.rank();
   for (int axis = 0; axis < edges.rank; ++axis) {
@@ -139,49 +142,49 @@ Edges edges_of(const Tensor& x, const Shape& y) {
   return edges;
 }
 
-int mode_of(const Use& use) {
-  const std::string& mode = use.call.word("mode");
+int mode_of(const KernelCall& call) {
+  const std::string& mode = call.op.word("mode");
   return mode == "constant" ? 0 : mode == "reflect" ? 1 : 2;
 }
 
-Kernel pad(const Use& use) {
-  Edges edges = edges_of(use.in(0), use.out().shape);
-  edges.mode = mode_of(use);
-  for (int axis = 0; axis < edges.rank; ++axis) edges.before[axis] = use.call.dims("before")[axis].constant();
+Kernel pad(const KernelCall& call) {
+  Edges edges = edges_of(call.in(0), call.out().shape);
+  edges.mode = mode_of(call);
+  for (int axis = 0; axis < edges.rank; ++axis) edges.before[axis] = call.op.dims("before")[axis].constant();
   Launch launch{"pad"};
-  const DType dtype = use.out().dtype;
+  const DType dtype = call.out().dtype;
   const char* value = is_floating(dtype) ? "value" : dtype == DType::boolean ? "value != 0" : "(i64)floor(value)";
   launch.defines.set("FORWARD").set("T", dtype).set("VALUE", value);
-  launch.grid = {blocks_for(use.out().elements())};
-  launch.arguments = Arguments(use.out().elements(), out(), in(0), edges, use.call.real("value"));
+  launch.grid = {blocks_for(call.out().elements())};
+  launch.arguments = Arguments(call.out().elements(), out(), in(0), edges, call.op.real("value"));
   return kernel_of({step(launch)});
 }
 
-Kernel tile(const Use& use) {
+Kernel tile(const KernelCall& call) {
   Launch launch{"pad"};
-  launch.defines.set("TILE").set("UNIT", unit_of(use.out().dtype));
-  launch.grid = {blocks_for(use.out().elements())};
-  launch.arguments = Arguments(use.out().elements(), out(), in(0), edges_of(use.in(0), use.out().shape));
+  launch.defines.set("TILE").set("UNIT", unit_of(call.out().dtype));
+  launch.grid = {blocks_for(call.out().elements())};
+  launch.arguments = Arguments(call.out().elements(), out(), in(0), edges_of(call.in(0), call.out().shape));
   return kernel_of({step(launch)});
 }
 
 // What is between steps that go one dimension at a time, from one shape to the other: f32 in scratch, by turns.
 template <class MakeLaunch>
-Kernel axis_by_axis(const Use& use, std::vector<int> axes, const MakeLaunch& make) {
-  Steps steps(use);
-  Shape shape = use.in(0).shape;
+Kernel axis_by_axis(const KernelCall& call, std::vector<int> axes, const MakeLaunch& make) {
+  Steps steps(call);
+  Shape shape = call.in(0).shape;
   At from = steps.contiguous(0);
-  DType type = use.in(0).dtype;
+  DType type = call.in(0).dtype;
   if (axes.empty()) {
-    steps.add(copy_bytes(out(), from, use.out().bytes()));
+    steps.add(copy_bytes(out(), from, call.out().bytes()));
     return steps.kernel();
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     const bool last = i + 1 == axes.size();
     std::vector<int64_t> sizes(shape.dims().begin(), shape.dims().end());
-    sizes[static_cast<size_t>(axes[i])] = use.out().shape[axes[i]];
+    sizes[static_cast<size_t>(axes[i])] = call.out().shape[axes[i]];
     const Shape next{std::span<const int64_t>(sizes)};
-    const DType to_type = last ? use.out().dtype : DType::f32;
+    const DType to_type = last ? call.out().dtype : DType::f32;
     const At to = last ? out() : steps.scratch(next.elements() * 4);
     Launch launch = make(axes[i], shape, next, type, to_type, from, to);
     launch.grid = {blocks_for(next.elements())};
@@ -201,16 +204,16 @@ std::vector<int> axes_that_differ(const Shape& a, const Shape& b) {
   return axes;
 }
 
-Kernel pad_backward(const Use& use) {
-  const int mode = mode_of(use);
-  return axis_by_axis(use, axes_that_differ(use.in(0).shape, use.out().shape),
+Kernel pad_backward(const KernelCall& call) {
+  const int mode = mode_of(call);
+  return axis_by_axis(call, axes_that_differ(call.in(0).shape, call.out().shape),
                       [&](int axis, const Shape& shape, const Shape& next, DType type, DType to_type, At from, At to) {
                         Launch launch{"pad"};
                         launch.defines.set("BACKWARD").set("T", type).set("OUT", to_type);
                         const Around around(shape, axis);
-                        launch.arguments = Arguments(next.elements(), next[axis], shape[axis],
-                                                     use.call.dims("before")[axis].constant(), around.inner, to, from,
-                                                     int32_t{mode == 1});
+                        launch.arguments =
+                            Arguments(next.elements(), next[axis], shape[axis], call.op.dims("before")[axis].constant(),
+                                      around.inner, to, from, int32_t{mode == 1});
                         return launch;
                       });
 }
@@ -221,34 +224,34 @@ struct Sizes {
   int64_t from[3], to[3];
 };
 
-Kernel resize(const Use& use) {
-  Steps steps(use);
-  const Lengths x(use.out());
-  const Lengths from(in_order(use.in(0)));
+Kernel resize(const KernelCall& call) {
+  Steps steps(call);
+  const Lengths x(call.out());
+  const Lengths from(in_order(call.in(0)));
   Sizes sizes{};
   std::copy_n(from.size, 3, sizes.from);
   std::copy_n(x.size, 3, sizes.to);
   Launch launch{"resize"};
-  launch.defines.set("FORWARD").set("T", use.out().dtype);
-  launch.grid = {blocks_for(use.out().elements())};
+  launch.defines.set("FORWARD").set("T", call.out().dtype);
+  launch.grid = {blocks_for(call.out().elements())};
   launch.arguments =
-      Arguments(use.out().elements(), out(), steps.contiguous(0), sizes, int32_t{use.call.word("mode") == "nearest"},
-                int32_t{use.call.flag("align_corners")}, use.call.real("scale"));
+      Arguments(call.out().elements(), out(), steps.contiguous(0), sizes, int32_t{call.op.word("mode") == "nearest"},
+                int32_t{call.op.flag("align_corners")}, call.op.real("scale"));
   steps.launch(launch);
   return steps.kernel();
 }
 
-Kernel resize_backward(const Use& use) {
+Kernel resize_backward(const KernelCall& call) {
   std::vector<int> axes;
-  for (int axis = 2; axis < use.out().shape.rank(); ++axis) axes.push_back(axis);
-  return axis_by_axis(use, axes,
+  for (int axis = 2; axis < call.out().shape.rank(); ++axis) axes.push_back(axis);
+  return axis_by_axis(call, axes,
                       [&](int axis, const Shape& shape, const Shape& next, DType type, DType to_type, At from, At to) {
                         Launch launch{"resize"};
                         launch.defines.set("BACKWARD").set("T", type).set("OUT", to_type);
                         const Around around(shape, axis);
                         launch.arguments = Arguments(next.elements(), next[axis], shape[axis], around.inner, to, from,
-                                                     int32_t{use.call.word("mode") == "nearest"},
-                                                     int32_t{use.call.flag("align_corners")}, use.call.real("scale"));
+                                                     int32_t{call.op.word("mode") == "nearest"},
+                                                     int32_t{call.op.flag("align_corners")}, call.op.real("scale"));
                         return launch;
                       });
 }

@@ -61,7 +61,7 @@ void Tensor::write_bytes(size_t element_size, size_t count, std::span<const std:
 void Tensor::fill_bytes(const std::function<void(std::span<std::byte>)>& f) const {
   device::Device& device = context_->engine().device();
   std::byte* at = state_->data.at();
-  const auto bytes = static_cast<size_t>(lies().bytes());
+  const auto bytes = static_cast<size_t>(desc().bytes());
   if (device.traits().is_host) return f(std::span(at, bytes));
   std::vector<std::byte> copy(bytes);
   f(copy);
@@ -72,11 +72,11 @@ void Tensor::copy_to(std::byte* to, size_t element_size) const {
   require_size(element_size);
   if (elements() == 0) return;
   device::Device& device = context_->engine().device();
-  if (device.traits().is_host) return kernels::copy_to_contiguous(lies(), state_->data.at(), to);
+  if (device.traits().is_host) return kernels::copy_to_contiguous(desc(), state_->data.at(), to);
   const Storage& storage = *state_->data.storage;
   std::vector<std::byte> copy(static_cast<size_t>(storage.bytes()));
   device.read(copy, storage.data());
-  kernels::copy_to_contiguous(lies(), copy.data() + (state_->data.at() - storage.data()), to);
+  kernels::copy_to_contiguous(desc(), copy.data() + (state_->data.at() - storage.data()), to);
 }
 
 Tensor Tensor::relu() const { return apply("relu", {*this}); }

@@ -40,11 +40,11 @@ class Tensor {
   Context& context() const { return *context_; }
   const std::shared_ptr<TensorState>& state() const { return state_; }
 
-  DType dtype() const { return lies().dtype; }
-  const Shape& shape() const { return lies().shape; }
+  DType dtype() const { return desc().dtype; }
+  const Shape& shape() const { return desc().shape; }
   TensorSpec spec() const { return {dtype(), shape()}; }
-  int64_t elements() const { return lies().elements(); }
-  bool is_contiguous() const { return lies().is_contiguous(); }
+  int64_t elements() const { return desc().elements(); }
+  bool is_contiguous() const { return desc().is_contiguous(); }
   bool shares_memory_with(const Tensor& other) const { return state_->data.storage == other.state_->data.storage; }
 
   // New elements. T must be of the size of an element and the tensor contiguous; ArgumentError otherwise, and for
@@ -118,7 +118,7 @@ class Tensor {
   Tensor matmul(const Tensor& other) const;
 
  private:
-  const kernels::Tensor& lies() const { return state_->data.lies; }
+  const kernels::TensorDesc& desc() const { return state_->data.desc; }
   void require_size(size_t element_size) const;
   void require_contiguous(size_t element_size) const;
   void write_bytes(size_t element_size, size_t count, std::span<const std::byte> values) const;

@@ -11,13 +11,13 @@ int kind_of(const Walk& walk) {
   return walk.rank == 1 && walk.stride[0] == 1 ? 0 : 2;
 }
 
-Walk walk_in(const Tensor& term, const Tensor& y) {
+Walk walk_in(const TensorDesc& term, const TensorDesc& y) {
   return term.is_channels_last() ? straight(y.elements()) : walk_of(term, y.shape);
 }
 
 }  // namespace
 
-Launch element_launch(const Formula& formula, const std::vector<Term>& terms, const Tensor& y, At to, At mask) {
+Launch element_launch(const Formula& formula, const std::vector<Term>& terms, const TensorDesc& y, At to, At mask) {
   Launch launch{"elementwise"};
   launch.defines.set("OPERANDS", std::to_string(terms.size())).set("OUT", y.dtype).set("EXPR", formula.value);
   std::array<Walk, 3> walks;
@@ -39,12 +39,12 @@ Launch element_launch(const Formula& formula, const std::vector<Term>& terms, co
   return launch;
 }
 
-Kernel element_kernel(const Use& use, const Formula& formula, int count, int from) {
-  Steps steps(use);
+Kernel element_kernel(const KernelCall& call, const Formula& formula, int count, int from) {
+  Steps steps(call);
   std::vector<Term> terms;
-  for (int i = from; i < from + count; ++i) terms.push_back({in(i), use.in(i)});
+  for (int i = from; i < from + count; ++i) terms.push_back({in(i), call.in(i)});
   const At mask = formula.reads_mask ? in(from + count) : !formula.taken.empty() ? steps.wanted(1) : none();
-  steps.launch(element_launch(formula, terms, use.out(), steps.wanted(0), mask));
+  steps.launch(element_launch(formula, terms, call.out(), steps.wanted(0), mask));
   return steps.kernel();
 }
 

@@ -17,14 +17,14 @@ struct Formula {
 // An operand of a formula.
 struct Term {
   At at;
-  Tensor tensor;
+  TensorDesc tensor;
 };
 
 // y, of this type and row-major, from the terms, which broadcast to it. `mask` may be null.
-Launch element_launch(const Formula& formula, const std::vector<Term>& terms, const Tensor& y, At to, At mask);
+Launch element_launch(const Formula& formula, const std::vector<Term>& terms, const TensorDesc& y, At to, At mask);
 
 // Result 0 from operands `from` on, `count` of them.
-Kernel element_kernel(const Use& use, const Formula& formula, int count, int from = 0);
+Kernel element_kernel(const KernelCall& call, const Formula& formula, int count, int from = 0);
 
 // Blocked together with all operands of the same shape.
 Blocking together(std::vector<int> inputs, std::vector<int> outputs);

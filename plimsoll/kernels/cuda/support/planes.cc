@@ -2,7 +2,7 @@
 
 namespace plimsoll::kernels::cuda {
 
-Lengths::Lengths(const Tensor& tensor) {
+Lengths::Lengths(const TensorDesc& tensor) {
   const int rank = tensor.shape.rank() - 2;
   for (int i = 0; i < rank; ++i) size[3 - rank + i] = tensor.shape[2 + i];
   const int64_t channels = tensor.shape[1];
@@ -27,7 +27,7 @@ WindowLengths::WindowLengths(const program::Window& window) {
   }
 }
 
-Tensor in_order(const Tensor& tensor) {
+TensorDesc in_order(const TensorDesc& tensor) {
   if (tensor.is_channels_last()) return tensor;
   return contiguous(tensor.dtype, tensor.shape);
 }

@@ -11,7 +11,7 @@ namespace plimsoll::kernels::cuda {
 struct Lengths {
   int64_t size[3] = {1, 1, 1};
   int64_t stride[5] = {};
-  explicit Lengths(const Tensor& tensor);
+  explicit Lengths(const TensorDesc& tensor);
 };
 
 struct WindowLengths {
@@ -24,7 +24,7 @@ struct WindowLengths {
 };
 
 // A copy of it in row-major order, which Steps::contiguous gives; blocked ones are as they are.
-Tensor in_order(const Tensor& tensor);
+TensorDesc in_order(const TensorDesc& tensor);
 
 // All blocked or none, whatever their sizes.
 Blocking planes_together(std::vector<int> inputs, std::vector<int> outputs);

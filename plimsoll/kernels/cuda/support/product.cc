@@ -253,7 +253,7 @@ void multiply(Steps& steps, const Product& p) {
   }
   const int64_t bytes = workspace_of(p);
   const At workspace = bytes > 0 ? steps.scratch(bytes + kWorkspaceAlignment) : none();
-  if (is_staged(p) && !steps.use().least_scratch) {
+  if (is_staged(p) && !steps.call().least_scratch) {
     multiply_staged(steps, p, workspace, bytes);
   } else {
     multiply_by_library(steps, p, workspace, bytes);

@@ -5,7 +5,7 @@
 
 namespace plimsoll::kernels::cuda {
 
-// A matrix as it lies: element (i, j) is i * row + j * column elements after the first, matrix b of a batch b * batch.
+// A matrix in place: element (i, j) is i * row + j * column elements after the first, matrix b of a batch b * batch.
 struct Matrix {
   At at;
   int64_t row = 0;

@@ -22,7 +22,7 @@ int64_t Walk::elements() const {
   return count;
 }
 
-Walk walk_of(const Tensor& tensor, const Shape& shape) {
+Walk walk_of(const TensorDesc& tensor, const Shape& shape) {
   Walk walk;
   const int added = shape.rank() - tensor.shape.rank();
   for (int axis = 0; axis < shape.rank(); ++axis) {
@@ -39,7 +39,7 @@ Walk straight(int64_t elements) {
   return walk;
 }
 
-Walk walk_along(const Tensor& tensor, program::AxisSet axes, bool in_set) {
+Walk walk_along(const TensorDesc& tensor, program::AxisSet axes, bool in_set) {
   Walk walk;
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
     if (axes.test(static_cast<size_t>(axis)) == in_set) walk.add(tensor.shape[axis], tensor.stride(axis));
@@ -115,9 +115,9 @@ Launch transpose_launch(DType dtype, At from, At to, int64_t batch, int64_t rows
 }
 
 At Steps::contiguous(int i) {
-  const Tensor& tensor = use_.in(i);
+  const TensorDesc& tensor = call_.in(i);
   if (tensor.is_channels_last() || tensor.is_contiguous()) return in(i);
-  copied_.resize(static_cast<size_t>(use_.arity()));
+  copied_.resize(static_cast<size_t>(call_.arity()));
   std::optional<At>& copy = copied_[static_cast<size_t>(i)];
   if (!copy) {
     copy = scratch(tensor.bytes());

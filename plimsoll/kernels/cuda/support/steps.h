@@ -21,12 +21,12 @@ struct Walk {
 };
 
 // The elements of a tensor as broadcasting shows them in `shape`, in row-major order.
-Walk walk_of(const Tensor& tensor, const Shape& shape);
-inline Walk walk_of(const Tensor& tensor) { return walk_of(tensor, tensor.shape); }
+Walk walk_of(const TensorDesc& tensor, const Shape& shape);
+inline Walk walk_of(const TensorDesc& tensor) { return walk_of(tensor, tensor.shape); }
 Walk straight(int64_t elements);
 
 // Dimensions of a tensor that are in the set, or those that are not.
-Walk walk_along(const Tensor& tensor, program::AxisSet axes, bool in_set);
+Walk walk_along(const TensorDesc& tensor, program::AxisSet axes, bool in_set);
 
 // [outer, size, inner] of a shape around an axis.
 struct Around {
@@ -38,24 +38,24 @@ struct Around {
 
 class Steps {
  public:
-  explicit Steps(const Use& use) : use_(use) {}
+  explicit Steps(const KernelCall& call) : call_(call) {}
 
   // Operand i in row-major order: itself, or a copy in scratch that is made first. Blocked ones as they are.
   At contiguous(int i);
   // Null where there are fewer operands.
-  At contiguous_or_none(int i) { return i < use_.arity() ? contiguous(i) : none(); }
+  At contiguous_or_none(int i) { return i < call_.arity() ? contiguous(i) : none(); }
   // Result k, null where it is not wanted.
-  At wanted(int k) const { return k < static_cast<int>(use_.made.size()) && use_.wants(k) ? out(k) : none(); }
+  At wanted(int k) const { return k < static_cast<int>(call_.requested.size()) && call_.produces(k) ? out(k) : none(); }
 
   At scratch(int64_t bytes) { return scratch_.take(bytes); }
   void launch(Launch launch) { steps_.push_back(step(std::move(launch))); }
   void add(Step one) { steps_.push_back(std::move(one)); }
-  const Use& use() const { return use_; }
+  const KernelCall& call() const { return call_; }
 
   Kernel kernel() { return kernel_of(std::move(steps_), scratch_.bytes()); }
 
  private:
-  const Use& use_;
+  const KernelCall& call_;
   Scratch scratch_;
   std::vector<Step> steps_;
   std::vector<std::optional<At>> copied_;

@@ -73,7 +73,8 @@ void reduce(Steps& steps, const ReducedOf& x, const Reduction& how, DType out_dt
   steps.launch(reduce_launch(again, rest, acc, out_dtype, y, none(), Way::columns, 1, gone));
 }
 
-void reduce(Steps& steps, const Tensor& x, At at, program::AxisSet axes, const Reduction& how, DType out_dtype, At y) {
+void reduce(Steps& steps, const TensorDesc& x, At at, program::AxisSet axes, const Reduction& how, DType out_dtype,
+            At y) {
   reduce(steps, {x.dtype, at, walk_along(x, axes, false), walk_along(x, axes, true)}, how, out_dtype, y);
 }
 

@@ -23,7 +23,8 @@ struct ReducedOf {
 void reduce(Steps& steps, const ReducedOf& x, const Reduction& how, DType out_dtype, At y);
 
 // The same of a tensor along axes.
-void reduce(Steps& steps, const Tensor& x, At at, program::AxisSet axes, const Reduction& how, DType out_dtype, At y);
+void reduce(Steps& steps, const TensorDesc& x, At at, program::AxisSet axes, const Reduction& how, DType out_dtype,
+            At y);
 
 // Into how many parts work of `rows` is cut, for about `wanted` of them with at least `least` rows each.
 int64_t parts_of(int64_t rows, int64_t wanted, int64_t least);
