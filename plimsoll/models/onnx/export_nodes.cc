@@ -195,7 +195,7 @@ void write_attention(OpWriter& o) {
 }
 
 void write_gelu(OpWriter& o) {
-  const auto step = [&](const char* op, std::vector<std::string> inputs) {
+  const auto step = [&](const char* op, const std::vector<std::string>& inputs) {
     const std::string made = o.w.fresh(o.out());
     o.w.node(op, inputs, {made});
     return made;

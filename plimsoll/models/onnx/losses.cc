@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "plimsoll/base/error.h"
@@ -28,7 +29,7 @@ bool has_output(const ModelFile& file, const std::string& name) {
 }
 
 Wanted parse_loss(const ModelFile& file, const std::string& text) {
-  const std::string first = file.proto.graph().output(0).name();
+  const std::string& first = file.proto.graph().output(0).name();
   if (is_loss(text)) return {text, first};
   if (has_output(file, text)) return {"", text};
   const size_t colon = text.find(':');
@@ -88,7 +89,7 @@ Value attach(Net& net, Importer& importer, const Wanted& wanted, Value x, std::v
 
 // As it is read after a run.
 Value as_output(Net& net, Value value, bool as_real) {
-  const program::ValueInfo info = net.b.program()[value];
+  const program::ValueInfo& info = net.b.program()[value];
   if (as_real && !is_floating(info.type.dtype)) return program::cast(net.b, value, net.dtype());
   if (info.view && info.view->strides != program::row_major(info.type.shape)) return program::reorder(net.b, value);
   return value;
@@ -101,7 +102,7 @@ Model with_loss(Net&& net, Importer& importer, const std::string& loss, std::vec
   if (file.proto.graph().output_size() == 0) throw InputError({.source = file.name}, "a graph without outputs");
   Wanted wanted;
   if (loss.empty()) {
-    const std::string first = file.proto.graph().output(0).name();
+    const std::string& first = file.proto.graph().output(0).name();
     wanted = {usual_loss(importer.dims(importer.output(first))), first};
     notes.push_back(fmt::format("the loss is {} of {}, by its shape: --loss chooses", wanted.kind, quote(first)));
   } else {

@@ -1,7 +1,7 @@
 #include "plimsoll/models/onnx/roles.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <string_view>
 
 namespace plimsoll::models::onnx_import {
@@ -114,9 +114,7 @@ Init drawn_init(Role role, const std::string& name, const Shape& shape) {
   const auto inputs = [&](int axis) { return fan_in(std::max<int64_t>(1, shape[axis])); };
   switch (role) {
     case Role::kernel:
-      if (rank >= 2 && shape[0] > 0) return fan_in(std::max<int64_t>(1, shape.elements() / shape[0]));
-      break;
-    case Role::up_kernel:
+    case Role::up_kernel:  // PyTorch counts what stands after the first dimension here, too
       if (rank >= 2 && shape[0] > 0) return fan_in(std::max<int64_t>(1, shape.elements() / shape[0]));
       break;
     case Role::rows:
