@@ -130,7 +130,10 @@ void write_adaptive_pool(OpWriter& o) {
 }
 
 void write_batch_norm(OpWriter& o) {
-  set(o.w.node("BatchNormalization", all_inputs(o), {o.out()}), "epsilon", o.real("eps"));
+  if (!o.has(4)) throw UnsupportedError("export: a batch normalisation without weight and bias");
+  const std::vector<std::string> operands = {o.in(0), o.in(3), o.in(4), o.in(1),
+                                             o.in(2)};  // statistics stand first here
+  set(o.w.node("BatchNormalization", operands, {o.out()}), "epsilon", o.real("eps"));
 }
 void write_layer_norm(OpWriter& o) {
   NodeProto* node = o.w.node("LayerNormalization", all_inputs(o), {o.out()});
