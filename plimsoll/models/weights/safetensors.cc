@@ -107,7 +107,8 @@ StoredTensors read_one(const std::string& path) {
   }
   const std::string_view text(reinterpret_cast<const char*>(all.data()) + kLengthBytes, length);
   StoredTensors tensors;
-  for (const auto& [name, json] : parse_header(path, text).items()) {
+  const ordered_json header = parse_header(path, text);
+  for (const auto& [name, json] : header.items()) {
     if (name == "__metadata__") continue;
     tensors.emplace(name, parse_tensor(file, name, json, all.subspan(kLengthBytes + length)));
   }
