@@ -11,6 +11,7 @@
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
 #include "plimsoll/program/ops/linear.h"
+#include "plimsoll/program/passes/dead_code.h"
 
 namespace plimsoll::models {
 namespace {
@@ -79,6 +80,8 @@ void freeze(Model& model, const F& is_frozen) {
   for (const Value value : all) {
     if (is_frozen(program[value].name)) hold_in_lower_precision(program, value);
   }
+  program = program::eliminate_dead_code(std::move(program));  // copies that nobody casts any more
+  model.result = model.loss = program.outputs.front();
 }
 
 // The parameter that a linear layer reads, seen through a cast.
