@@ -123,7 +123,7 @@ TEST(Adapt, PatternsFitAsInAShell) {
 TEST(Adapt, FrozenParametersHaveNoGradientAndNoState) {
   const ModelInfo mlp = find_model("mlp");
   const program::Program all = build_step(mlp, {.sizes = {{"batch", 4}}});
-  const program::Program some = build_step(adapt(mlp, {.freeze = {"*0*"}}), {.sizes = {{"batch", 4}}});
+  const program::Program some = build_step(adapt(mlp, {.freeze = {"fc1*"}}), {.sizes = {{"batch", 4}}});
   EXPECT_LT(some.parameters.size(), all.parameters.size());
   const auto optimizer_state = [](const program::Program& program) {
     return std::count_if(program.state.begin(), program.state.end(),
@@ -134,15 +134,16 @@ TEST(Adapt, FrozenParametersHaveNoGradientAndNoState) {
   EXPECT_THROW(build_step(adapt(mlp, {.freeze = {"*"}})), ArgumentError);
 }
 
-TEST(Adapt, LoraStartsAsTheModelAndLearns) {
+TEST(Adapt, LoraTrainsItsMatricesAlone) {
   const ModelInfo gpt = find_model("gpt2-nano");
   const ModelInfo adapted = adapt(gpt, {.lora = Lora{.rank = 4, .targets = {"*attn*weight"}}});
   const train::TrainingOptions options{
       .batch = 2, .sizes = {{"sequence", 16}}, .optimizer = train::sgd(0.1), .threads = 1, .measure = false};
-  train::Training plain(gpt, options);
   train::Training lora(adapted, options);
-  EXPECT_EQ(plain.step(), lora.step());
-  EXPECT_LT(lora.step(), plain.step() + 1);
+  EXPECT_EQ(lora.read("h.0.attn.c_attn.weight.lora_b"), std::vector<float>(144 * 4));
+  const float first = lora.step();
+  for (int i = 0; i < 10; ++i) lora.step();
+  EXPECT_LT(lora.step(), first);
   const std::vector<std::string> names = lora.names();
   const auto count =
       std::count_if(names.begin(), names.end(), [](const auto& name) { return name.ends_with(".lora_a"); });
