@@ -89,7 +89,7 @@ void import_mod(NodeCall& call) {
     return call.set_same(rest);
   }
   const Value quotient = p::div(b, x, z);
-  if (!call.flag("fmod")) return call.set_same(p::sub(b, x, p::mul(b, p::floor(b, quotient), z)));
+  call.require(call.flag("fmod"), "of reals only with fmod=1");
   const Value zero = call.scalar(0, call.dtype(0));
   const Value whole = p::where(b, p::lt(b, quotient, zero), p::ceil(b, quotient), p::floor(b, quotient));
   call.set_same(p::sub(b, x, p::mul(b, whole, z)));

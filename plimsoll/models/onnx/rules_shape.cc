@@ -286,6 +286,7 @@ void import_depth_to_space(NodeCall& call) {
   call.set_same(p::reshape(call.b, moved, {s[0], depth, s[2] * n, s[3] * n}));
 }
 void import_space_to_depth(NodeCall& call) {
+  call.require(call.text("mode", "DCR") == "DCR", "the mode CRD");
   const Dims s = call.shape(0);
   if (s.rank() != 4) call.reject("the operand must have four dimensions");
   const int64_t n = call.integer("blocksize", 1);
