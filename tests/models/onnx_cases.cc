@@ -290,7 +290,7 @@ std::string conformance_page(const std::vector<CaseResult>& results, const std::
     if (result.outcome == CaseResult::Outcome::pass) continue;
     std::string why = result.why.substr(0, result.why.find('\n'));
     if (why.starts_with("model.onnx: ")) why = why.substr(12);
-    for (char& c : why) c = c == '|' ? '/' : c;
+    for (char& c : why) c = c == '|' ? '/' : (static_cast<unsigned char>(c) > 126 ? '?' : c);
     if (result.outcome == CaseResult::Outcome::wrong) why = "WRONG: " + why;
     page += fmt::format("| {} | {} |\n", result.name, why.substr(0, 160));
   }
