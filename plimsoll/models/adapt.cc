@@ -99,9 +99,9 @@ std::vector<Layer> layers_of(const Program& program) {
     return found;
   }();
   const auto root = [&](Value value) {
-    const int32_t made_by = makers[static_cast<size_t>(value.index)];
-    if (made_by < 0) return value;
-    const Op& op = program.ops[static_cast<size_t>(made_by)];
+    const int32_t produced_by = makers[static_cast<size_t>(value.index)];
+    if (produced_by < 0) return value;
+    const Op& op = program.ops[static_cast<size_t>(produced_by)];
     return op.def->name == "cast" ? op.inputs[0] : value;
   };
   std::vector<Layer> layers;

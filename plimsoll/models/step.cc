@@ -7,7 +7,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/passes/optimize.h"
-#include "plimsoll/program/passes/run_late.h"
+#include "plimsoll/program/passes/sink_ops.h"
 
 namespace plimsoll::models {
 namespace {
@@ -57,12 +57,12 @@ program::Bindings without_batch(program::Bindings sizes) {
   return sizes;
 }
 
-Step build_sliced_step(const ModelInfo& model, const StepOptions& options) {
+Step build_chunked_step(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = bindings(model, options.sizes);
   Model built = build(model, options);
-  program::SlicedModel sliced = program::slice_batch(bind_known(built.program, without_batch(sizes)), built.loss,
-                                                     options.form, sizes.at("batch"));
-  return {program::training_step(std::move(sliced.program), sliced.loss, train_options(options)),
+  program::ChunkedModel chunked = program::chunk_batch(bind_known(built.program, without_batch(sizes)), built.loss,
+                                                       options.form, sizes.at("batch"));
+  return {program::training_step(std::move(chunked.program), chunked.loss, train_options(options)),
           std::move(built.inits), std::move(built.state_inits)};
 }
 
@@ -84,25 +84,25 @@ Step build_as_written(const ModelInfo& model, const StepOptions& options) {
 
 }  // namespace
 
-program::SlicePlaces find_slice_places(const ModelInfo& model, const StepOptions& options) {
+program::ChunkPlaces find_chunk_places(const ModelInfo& model, const StepOptions& options) {
   const Model built = build(model, options);
-  return program::find_slice_places(bind_known(built.program, without_batch(bindings(model, options.sizes))),
+  return program::find_chunk_places(bind_known(built.program, without_batch(bindings(model, options.sizes))),
                                     built.loss);
 }
 
 Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
-  Step step = options.form.slices > 1 ? build_sliced_step(model, options) : build_as_written(model, options);
-  if (options.form.late) step.program = program::run_late(std::move(step.program));
+  Step step = options.form.chunks > 1 ? build_chunked_step(model, options) : build_as_written(model, options);
+  if (options.form.sink_ops) step.program = program::sink_ops(std::move(step.program));
   return step;
 }
 
-PartsStep build_parts_step(const ModelInfo& model, const StepOptions& options) {
+MicroBatchStep build_micro_batch_step(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = without_batch(bindings(model, options.sizes));
   Model built = build(model, options);
   const program::SplitOptions split_options{train_options(options), options.through_batch_norm};
-  PartsStep step{program::split_training_step(std::move(built.program), built.loss, split_options),
-                 std::move(built.inits), std::move(built.state_inits)};
-  step.split.part = bind_known(step.split.part, sizes);
+  MicroBatchStep step{program::split_training_step(std::move(built.program), built.loss, split_options),
+                      std::move(built.inits), std::move(built.state_inits)};
+  step.split.micro_batch = bind_known(step.split.micro_batch, sizes);
   return step;
 }
 

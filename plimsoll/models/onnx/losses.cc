@@ -49,9 +49,9 @@ std::string usual_loss(const Dims& shape) {
 
 // What an op of this name was made of, where the value is its result.
 Value before(const program::Program& program, Value value, std::string_view op) {
-  const int32_t made_by = program::producers(program)[static_cast<size_t>(value.index)];
-  if (made_by < 0 || program.ops[static_cast<size_t>(made_by)].def->name != op) return {};
-  return program.ops[static_cast<size_t>(made_by)].inputs[0];
+  const int32_t produced_by = program::producers(program)[static_cast<size_t>(value.index)];
+  if (produced_by < 0 || program.ops[static_cast<size_t>(produced_by)].def->name != op) return {};
+  return program.ops[static_cast<size_t>(produced_by)].inputs[0];
 }
 
 Value cross_entropy_of(Net& net, Importer& importer, Value logits, int axis, std::vector<std::string>& notes) {
