@@ -7,8 +7,12 @@ namespace {
 constexpr std::string_view kDriver = "The driver found no device memory; the message gives no figures";
 
 constexpr LineForm cuda(std::array<std::string_view, 3> all) {
-  return {
-      .backend = Backend::cuda, .all = all, .says = Cause::device_full, .sure = Confidence::low, .headline = kDriver};
+  return {.backend = Backend::cuda,
+          .all = all,
+          .none = {"Search for `", "not a failure"},
+          .says = Cause::device_full,
+          .sure = Confidence::low,
+          .headline = kDriver};
 }
 
 constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
