@@ -1,4 +1,4 @@
-// Logs: whatever the bytes, findings whose evidence adds up.
+// Logs: whatever the bytes, findings whose evidence adds up and which have a remedy or say why not.
 #include <cstdlib>
 
 #include "plimsoll/explain/explain.h"
@@ -9,6 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input;
   input.log = read_log(*open_memory(bytes, "fuzz"));
   for (const Diagnosis& diagnosis : explain(input, "fuzz").diagnoses) {
+    if (diagnosis.remedies.empty() && diagnosis.no_remedy.empty()) abort();
     for (const Account& account : diagnosis.accounts) {
       int64_t sum = 0;
       for (const Holder& part : account.parts) sum += part.bytes;
