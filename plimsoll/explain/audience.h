@@ -1,7 +1,6 @@
 // Whom a message comes from and whom advice is for: the framework, the backend under it, the task, the version.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -51,7 +50,11 @@ std::string_view name(Task task);  // "training"
 struct Version {
   int major = 0;
   int minor = 0;
-  auto operator<=>(const Version&) const = default;
+  bool operator==(const Version&) const = default;
+  bool operator<(const Version& other) const {
+    return major != other.major ? major < other.major : minor < other.minor;
+  }
+  bool operator>=(const Version& other) const { return !(*this < other); }
 };
 
 }  // namespace plimsoll::explain
