@@ -5,8 +5,9 @@ include(CMakePackageConfigHelpers)
 install(TARGETS plimsoll_lib plimsoll_uses EXPORT plimsoll ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS plimsoll RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # Where cli/companions.h looks for them.
-install(TARGETS plimsoll_preload LIBRARY DESTINATION lib/plimsoll)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/plimsoll DESTINATION share/plimsoll/python FILES_MATCHING PATTERN "*.py")
+install(TARGETS plimsoll_preload plimsoll_simcuda LIBRARY DESTINATION lib/plimsoll)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/plimsoll DESTINATION share/plimsoll/python FILES_MATCHING PATTERN "*.py"
+        PATTERN "*.json")
 
 # The public headers: plimsoll/plimsoll.h and what it includes. No other header promises to stay.
 function(collect_public_headers header)
