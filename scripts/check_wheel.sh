@@ -11,5 +11,6 @@ rm -rf build/wheel
 "$python" -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
 "$python" -m pip install --quiet --no-deps --force-reinstall build/wheel/plimsoll-*.whl
 "$python" tests/python/fit_test.py
+"$(dirname "$python")/plimsoll" estimate --json -- "$python" tests/python/fit_card.py >/dev/null
 # Measured with PyTorch 2.11: other versions keep other cuBLAS workspaces, two of 32 MiB here.
 "$python" bench/torch_peaks.py --worst 0.05 0.06 "$(dirname "$python")/plimsoll" "$python" tests/python/scripts "$@"

@@ -35,13 +35,12 @@ class Fitted:
     differentiated here, and the loss of the whole batch is returned.
     """
 
-    def __init__(self, problem, candidate, peak=None, context_bytes=0, returns_loss=True):
+    def __init__(self, problem, candidate, peak=None, context_bytes=0):
         self.problem = problem
         self.checkpointed, self.micro_batches = candidate
         self.blocks = len(problem.blocks)
         self.peak = peak
         self.context_bytes = context_bytes
-        self.returns_loss = returns_loss
         self.checkpointing = blocks.Checkpointing(problem.blocks, self.checkpointed)
 
     def __call__(self, batch=None):
@@ -220,7 +219,8 @@ def fit(
     on_card = any(parameter.is_cuda for parameter in model.parameters())
     asked = reruns.request()
     if asked is not None and call < asked["call"]:
-        return Fitted(problem, Candidate(*asked["earlier"][call]))
+        checkpointed, parts, allocated, reserved, context = asked["earlier"][call]
+        return Fitted(problem, Candidate(checkpointed, parts), meters.Peak(allocated, reserved), context)
     if asked is not None and call == asked["call"]:
         reruns.answer(_answer(torch, problem, asked))
     if on_card:
@@ -229,7 +229,7 @@ def fit(
             _cap(torch, limit - fitted.context_bytes)
     else:
         fitted = _fit_on_host(torch, problem, limit)
-    _earlier.append([fitted.checkpointed, fitted.micro_batches])
+    _earlier.append([fitted.checkpointed, fitted.micro_batches, *fitted.peak, fitted.context_bytes])
     return fitted
 
 
@@ -272,11 +272,12 @@ def _fit_on_card(torch, problem, limit, call, card):
         "flops_per_second": description["multiProcessorCount"] * description["smClockRateKHz"] * 1e3 * FLOPS_PER_CLOCK,
     }
     found = reruns.ask(question, file)
+    problem.returns_loss = found["returns_loss"]
     for candidate, seconds in found["candidates"]:
         confirmed = reruns.ask({**question, "task": "confirm", "candidate": candidate}, file)
         peak = meters.Peak(*confirmed["peak"])
         if peak.reserved_bytes <= limit - context:
-            fitted = Fitted(problem, Candidate(*candidate), peak, context, found["returns_loss"])
+            fitted = Fitted(problem, Candidate(*candidate), peak, context)
             _say(f"{fitted}, context {format_bytes(context)}; predicted time x {seconds / found['plain_seconds']:.2f}")
             return fitted
     candidate, peak = found["least"]
@@ -289,7 +290,7 @@ def _fit_on_host(torch, problem, limit):
     found = search.run()
     if not found:
         raise _does_not_fit(problem, limit, *search.least_peak(), 0)
-    return Fitted(problem, found[0], search.peak(found[0]), 0, problem.returns_loss)
+    return Fitted(problem, found[0], search.peak(found[0]))
 
 
 def _does_not_fit(problem, limit, candidate, peak, context):
