@@ -162,7 +162,8 @@ int cudnnGetRNNTempSpaceSizes(void*, Descriptor descriptor, int training, Descri
   return 0;
 }
 
-// The caller may leave an address out. Matrices of all layers come first, then the biases: of each direction first those of the input, then of the state.
+// The caller may leave an address out. Matrices of all layers come first, then the biases: of each direction first
+// those of the input, then of the state.
 int cudnnGetRNNWeightParams(void*, Descriptor descriptor, int pseudo_layer, size_t, const void* space, int product,
                             Descriptor matrix, void** matrix_address, Descriptor bias, void** bias_address) {
   static auto* const set_tensor = real<int(Descriptor, int, int, const int*, const int*)>("cudnnSetTensorNdDescriptor");
