@@ -7,7 +7,7 @@
 #include <random>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/plan/step_oracle.h"
 #include "tests/memory/sanitized.h"
 #include "tests/plan/small_steps.h"
@@ -55,7 +55,7 @@ class FeasibleStep : public testing::TestWithParam<const char*> {
     const models::ModelInfo& model = models::find_model(GetParam());
     if (model.usual.contains("sequence")) asked_.sizes["sequence"] = 5;
     try {
-      parts_ = models::build_parts_step(model, asked_);
+      micro_batches_ = models::build_micro_batch_step(model, asked_);
     } catch (const UnsupportedError&) {  // taken whole
     }
   }
@@ -69,12 +69,12 @@ class FeasibleStep : public testing::TestWithParam<const char*> {
     };
     StepForms forms{kBatch, [formed] { return formed({}); }};
     forms.formed = formed;
-    forms.places = models::find_slice_places(model, asked_);
-    if (parts_) {
-      forms.part = [this](int64_t size) {
-        return kernels::prepare(program::bind(parts_->split.part, {{"batch", size}}), {.threads = 1});
+    forms.places = models::find_chunk_places(model, asked_);
+    if (micro_batches_) {
+      forms.micro_batch = [this](int64_t size) {
+        return kernels::prepare(program::bind(micro_batches_->split.micro_batch, {{"batch", size}}), {.threads = 1});
       };
-      forms.update = [this] { return kernels::prepare(parts_->split.update, {.threads = 1}); };
+      forms.update = [this] { return kernels::prepare(micro_batches_->split.update, {.threads = 1}); };
     }
     if (seed > 0) forms.costs = [seed](const Lowered& lowered) { return random_costs(lowered, seed); };
     return forms;
@@ -85,7 +85,7 @@ class FeasibleStep : public testing::TestWithParam<const char*> {
   }
 
   models::StepOptions asked_ = {.sizes = {{"batch", kBatch}}, .size = models::Size::small};
-  std::optional<models::PartsStep> parts_;
+  std::optional<models::MicroBatchStep> micro_batches_;
 };
 
 std::string test_name(const testing::TestParamInfo<const char*>& tested) {
@@ -113,7 +113,7 @@ TEST_P(FeasibleStep, BudgetsAreTheSameWhateverTheCostCacheHolds) {
 TEST_P(FeasibleStep, PlansCostNothingOrMore) {
   StepForms forms = this->forms(0);
   const auto whole = static_cast<double>(forms.whole().ops.size());
-  // The whole batch is thought to take ages, parts of it nothing.
+  // The whole batch is thought to take ages, micro-batches of it nothing.
   forms.costs = [whole](const Lowered& lowered) {
     Costs costs = costs_of(lowered, {});
     for (double& seconds : costs.seconds) seconds *= static_cast<double>(lowered.ops.size()) == whole ? 1e4 : 1;
