@@ -22,7 +22,7 @@
 #include "plimsoll/plan/bounds.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/plan/measure.h"
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/plan/search.h"
 
 namespace {
@@ -73,17 +73,17 @@ plan::StepForms forms_of(const Case& wanted, const plan::CostTable& table) {
   plan::StepForms forms{wanted.sizes.at("batch"), [wanted] { return prepare(wanted.model, wanted.sizes); }};
   forms.costs = [&table](const Lowered& lowered) { return plan::costs_of(lowered, table); };
   const models::ModelInfo& model = models::find_model(wanted.model);
-  forms.places = models::find_slice_places(model, options_of(wanted.sizes));
+  forms.places = models::find_chunk_places(model, options_of(wanted.sizes));
   forms.formed = [&model, wanted](const program::StepForm& form) {
     models::StepOptions options = options_of(wanted.sizes);
     options.form = form;
     return kernels::prepare(models::build_step(model, options), kOneThread);
   };
   try {
-    const auto cut = std::make_shared<models::PartsStep>(
-        models::build_parts_step(models::find_model(wanted.model), options_of(wanted.sizes)));
-    forms.part = [cut](int64_t size) {
-      return kernels::prepare(program::bind(cut->split.part, {{"batch", size}}), kOneThread);
+    const auto cut = std::make_shared<models::MicroBatchStep>(
+        models::build_micro_batch_step(models::find_model(wanted.model), options_of(wanted.sizes)));
+    forms.micro_batch = [cut](int64_t size) {
+      return kernels::prepare(program::bind(cut->split.micro_batch, {{"batch", size}}), kOneThread);
     };
     forms.update = [cut] { return kernels::prepare(cut->split.update, kOneThread); };
   } catch (const UnsupportedError&) {  // taken whole
@@ -117,7 +117,7 @@ struct Subject {
   }
 };
 
-// Of parameters, at the fullest moment of the step as it is.
+// Of parameters, at the peak of the step as it is.
 int64_t gradient_bytes(const Lowered& lowered) {
   return plan::estimate(lowered).at_peak[static_cast<size_t>(Category::gradient)];
 }
@@ -187,10 +187,10 @@ std::optional<plan::StepPlan> formed(const plan::StepForms& forms, int64_t budge
 std::string form_text(const Subject& subject, const std::optional<plan::StepPlan>& step) {
   if (!step) return "refused";
   const double time = (step->predicted_s / subject.unplanned_s - 1) * 100;
-  if (step->in_parts()) return fmt::format("{:+.1f} % in {} parts", time, step->sizes.size());
+  if (step->in_micro_batches()) return fmt::format("{:+.1f} % in {} parts", time, step->sizes.size());
   const program::StepForm& form = step->form;
-  if (form.slices == 1) return fmt::format("{:+.1f} % whole{}", time, form.late ? ", late" : "");
-  return fmt::format("{:+.1f} % in {} slices of {}+{} ops", time, form.slices, form.first, form.last);
+  if (form.chunks == 1) return fmt::format("{:+.1f} % whole{}", time, form.sink_ops ? ", late" : "");
+  return fmt::format("{:+.1f} % in {} slices of {}+{} ops", time, form.chunks, form.first, form.last);
 }
 
 // Of the disk that the build is on.
@@ -223,18 +223,17 @@ Curve run_curve(const Case& wanted) {
              wanted.sizes.begin()->second, format_bytes(subject.unplanned_bytes),
              format_bytes(subject.activation_bytes()), subject.unplanned_s);
   Curve curve{std::string(wanted.model), {}};
-  plan::StepForms no_parts = forms;
-  no_parts.part = {};
+  plan::StepForms no_micro_batches = forms;
+  no_micro_batches.micro_batch = {};
   for (const double fraction : kFractions) {
     const auto part = static_cast<int64_t>(static_cast<double>(subject.activation_bytes()) * fraction);
     const int64_t budget = subject.other_bytes + part;
     const double start = cpu_seconds();
-    const auto made =
-        plan::make_plan(subject.lowered, {.budget_bytes = budget, .op_seconds = subject.seconds});
+    const auto made = plan::make_plan(subject.lowered, {.budget_bytes = budget, .op_seconds = subject.seconds});
     const double took = cpu_seconds() - start;
     const std::optional<plan::StepPlan> any = formed(forms, budget);
-    const std::string parts =
-        fmt::format("no parts {}; any form {}", form_text(subject, formed(no_parts, budget)), form_text(subject, any));
+    const std::string parts = fmt::format(
+        "no parts {}; any form {}", form_text(subject, formed(no_micro_batches, budget)), form_text(subject, any));
     if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
       const Point least = subject.point(refusal->smallest_bytes, refusal->smallest_s);
       const double bound = subject.point(refusal->bound_bytes, 1).memory;

@@ -20,7 +20,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/measure.h"
 #include "plimsoll/train/fit.h"
-#include "plimsoll/train/parts_trainer.h"
+#include "plimsoll/train/micro_batch_trainer.h"
 
 namespace {
 
@@ -94,7 +94,7 @@ class Subject {
     options_.sizes = wanted.sizes;
     options_.train.optimizer = program::Optimizer::sgd;
     try {
-      parts_ = models::build_parts_step(model_, options_);
+      micro_batches_ = models::build_micro_batch_step(model_, options_);
     } catch (const UnsupportedError&) {  // taken whole
     }
   }
@@ -103,9 +103,11 @@ class Subject {
     plan::StepForms forms{options_.sizes.at("batch"), [this] { return prepare(models::build_step(model_, options_)); }};
     forms.costs = [this](const kernels::Lowered& lowered) { return plan::costs_of(lowered, table_); };
     forms.learn = [this](const plan::StepPlan& step) { return learn(step); };
-    if (!parts_) return forms;
-    forms.part = [this](int64_t size) { return prepare(program::bind(parts_->split.part, {{"batch", size}})); };
-    forms.update = [this] { return prepare(parts_->split.update); };
+    if (!micro_batches_) return forms;
+    forms.micro_batch = [this](int64_t size) {
+      return prepare(program::bind(micro_batches_->split.micro_batch, {{"batch", size}}));
+    };
+    forms.update = [this] { return prepare(micro_batches_->split.update); };
     return forms;
   }
 
@@ -113,11 +115,12 @@ class Subject {
   std::optional<double> measured_s(const plan::StepPlan& step, run::Session& session) const {
     constexpr double kRate = 1e-4;
     start(session.executor());
-    if (!step.in_parts()) {
+    if (!step.in_micro_batches()) {
       train::Trainer trainer(session.executor(), {.rate = kRate});
       return median_step_s(trainer);
     }
-    train::PartsTrainer trainer(train::parts_of(session, step.sizes, parts_->split), {.rate = kRate});
+    train::MicroBatchTrainer trainer(train::micro_batches_of(session, step.sizes, micro_batches_->split),
+                                     {.rate = kRate});
     return median_step_s(trainer);
   }
 
@@ -161,7 +164,7 @@ class Subject {
   int threads_;
   const BusyProcess& other_;
   models::StepOptions options_;
-  std::optional<models::PartsStep> parts_;
+  std::optional<models::MicroBatchStep> micro_batches_;
   plan::CostTable table_;
 };
 
@@ -217,8 +220,8 @@ int main(int argc, char** argv) try {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is known is shown, also into a file
   fmt::print("predicted and measured time of a step, ms, threads {}{}\n", options.threads,
              options.busy ? ", kernels timed beside a busy process" : "");
-  fmt::print("  {:<14} {:>5} {:>8} {:>6} {:>10} {:>10} {:>10}\n", "model", "batch", "memory", "parts", "predicted",
-             "measured", "error");
+  fmt::print("  {:<14} {:>5} {:>8} {:>6} {:>10} {:>10} {:>10}\n", "model", "batch", "memory", "micro_batches",
+             "predicted", "measured", "error");
   std::vector<double> errors;
   for (const Case& wanted : kCases) run_case(wanted, options, other, errors);
   if (errors.empty()) throw InputError({}, "others disturbed every step; run it again on a quieter machine");

@@ -114,8 +114,8 @@ struct Chain {
   std::vector<double> gains = {};
   double fresh_seconds = 0;
   double again_seconds = 0;
-  double fresh_gap = 0;  // the largest of all changes
-  double again_gap = 0;
+  double fresh_interval = 0;  // the largest of all changes
+  double again_interval = 0;
   int restarts = 0;
   size_t moved = 0;
   std::string verdict = "right";
@@ -131,7 +131,7 @@ struct Chain {
         "{:<27} by {:<9} {:>2} times: median {:>8.1f} worst {:>6.2f} all {:>8.4f} s -> {:>8.5f} s {:>7.1f} times  gap "
         "{:.3f} % | {:.3f} %  {} from nothing, {} moved  {}\n",
         name, reach, gains.size(), gains[gains.size() / 2], gains.front(), fresh_seconds, again_seconds,
-        fresh_seconds / again_seconds, fresh_gap, again_gap, restarts, moved, verdict);
+        fresh_seconds / again_seconds, fresh_interval, again_interval, restarts, moved, verdict);
   }
 };
 
@@ -141,7 +141,7 @@ double pack_from_nothing(const std::vector<Buffer>& buffers, int64_t bound, Chai
   const auto capacity = bound + static_cast<int64_t>(kTolerance * static_cast<double>(bound));
   const Result result = pack(buffers, {.capacity = capacity, .time_limit_s = 5});
   const double seconds = cpu_seconds() - start;
-  chain.fresh_gap = std::max(chain.fresh_gap, percent_above(result->peak_bytes, result->lower_bound_bytes));
+  chain.fresh_interval = std::max(chain.fresh_interval, percent_above(result->peak_bytes, result->lower_bound_bytes));
   return seconds;
 }
 
@@ -158,7 +158,7 @@ void follow(std::string_view name, const std::vector<Buffer>& buffers, const Pac
     const Repacked result = repacker.change(change);
     const double again = cpu_seconds() - before;
     program.apply(change, result);
-    chain.again_gap = std::max(chain.again_gap, percent_above(repacker.peak_bytes(), repacker.bound().bytes));
+    chain.again_interval = std::max(chain.again_interval, percent_above(repacker.peak_bytes(), repacker.bound().bytes));
     chain.restarts += result.from_nothing ? 1 : 0;
     chain.moved += result.moved.size();
     if (const auto says = program.oracle_says(repacker); says != "right") chain.verdict = says;

@@ -52,10 +52,10 @@ class GraphBuilder {
     graph_.storages.back().kept = true;
     graph_.storages.back().droppable = false;
     for (plan::GraphStorage& storage : graph_.storages) {
-      storage.first_gap = graph_.gaps;
-      graph_.gaps += static_cast<int32_t>(storage.events.size());
-      graph_.storage_of_gap.resize(static_cast<size_t>(graph_.gaps),
-                                   static_cast<int32_t>(&storage - graph_.storages.data()));
+      storage.first_interval = graph_.intervals;
+      graph_.intervals += static_cast<int32_t>(storage.events.size());
+      graph_.storage_of_interval.resize(static_cast<size_t>(graph_.intervals),
+                                        static_cast<int32_t>(&storage - graph_.storages.data()));
     }
     return std::move(graph_);
   }

@@ -27,8 +27,8 @@
 #include "bench/torch_peer.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/zoo/transformer.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
@@ -222,7 +222,7 @@ std::string cpu_model() {
 
 // The widest vector instructions that both sides may use.
 std::string_view isa_text() {
-  if (kernels::dnnl_has_matrix_units()) return "AMX";
+  if (kernels::dnnl_has_amx_tiles()) return "AMX";
   if (kernels::dnnl_prefers_blocks()) return "AVX-512";
   const char* limit = std::getenv("PLIMSOLL_MAX_ISA");
   return limit != nullptr && std::string_view(limit) == "sse4" ? "SSE4" : "AVX2";
@@ -244,14 +244,14 @@ std::string dnnl_version() {
 
 // Numbers around zero; the first of all classes.
 void fill(std::byte* at, const program::Type& type) {
-  const bool half = kernels::is_half(type.dtype);
+  const bool half = kernels::is_low_precision(type.dtype);
   if (type.dtype != DType::f32 && !half) return;
   uint32_t state = 1;
   for (int64_t i = 0; i < type.shape.elements().constant(); ++i) {
     state = state * 1664525U + 1013904223U;
     const float number = (static_cast<float>(state >> 8) / 8388608.0F - 1) / 16;
     if (half) {
-      kernels::narrow(type.dtype, &number, at + 2 * i, 1, 1);
+      kernels::downcast(type.dtype, &number, at + 2 * i, 1, 1);
     } else {
       reinterpret_cast<float*>(at)[i] = number;
     }

@@ -104,7 +104,8 @@ void print_json(const Report& report) {
   json["peak_bytes"] = estimate.peak_bytes;
   json["live_peak_bytes"] = estimate.live_peak_bytes;
   json["optimal"] = estimate.optimal;
-  json["moment"] = {{"op", estimate.moment.op}, {"phase", name(estimate.moment.phase)}, {"what", estimate.moment.what}};
+  json["peak_at"] = {
+      {"op", estimate.peak_at.op}, {"phase", name(estimate.peak_at.phase)}, {"what", estimate.peak_at.what}};
   json["at_peak"] = category_json(estimate.at_peak);
   json["total"] = category_json(estimate.total);
   json["master_weight_bytes"] = report.masters.master_bytes;
@@ -143,9 +144,9 @@ void print_peak(const plan::Estimate& estimate, size_t ops) {
   };
   line("peak", estimate.peak_bytes,
        estimate.optimal ? "the arena that holds the step; none smaller would" : "the arena that holds the step");
-  line("live", estimate.live_peak_bytes, "alive at its fullest moment, without padding and gaps");
-  fmt::print("  at    op {} (of 0 to {}), {}: {}\n", estimate.moment.op, ops - 1, name(estimate.moment.phase),
-             estimate.moment.what);
+  line("live", estimate.live_peak_bytes, "alive at its peak, without padding and gaps");
+  fmt::print("  at    op {} (of 0 to {}), {}: {}\n", estimate.peak_at.op, ops - 1, name(estimate.peak_at.phase),
+             estimate.peak_at.what);
 }
 
 void print_categories(const plan::Estimate& estimate) {
@@ -199,7 +200,7 @@ void print_plot(const plan::Estimate& estimate) {
                lines[i]);
   }
   const int column =
-      report::column_of(static_cast<size_t>(estimate.moment.op), estimate.live_bytes.size(), kPlotColumns);
+      report::column_of(static_cast<size_t>(estimate.peak_at.op), estimate.live_bytes.size(), kPlotColumns);
   fmt::print("  {:>10} {}\n", "", phase_axis(estimate));
   fmt::print("  {:>10} {:>{}}\n", "", "^ peak", column + 6);
 }
@@ -214,9 +215,9 @@ struct EstimateOptions {
 // What is allowed is done here: there is no budget that could do without.
 models::StepOptions asked_of(const EstimateOptions& options) {
   const train::Allowed allowed = train::parse_allowed(options.allow);
-  if (allowed.batch_norm_parts) {
-    throw ArgumentError(fmt::format("--allow {} is for batches in parts, and this is the whole: expected {}",
-                                    train::kBatchNormParts, train::kEightBitState));
+  if (allowed.batch_norm_micro_batches) {
+    throw ArgumentError(fmt::format("--allow {} is for batches in micro-batches, and this is the whole: expected {}",
+                                    train::kBatchNormMicroBatches, train::kEightBitState));
   }
   models::StepOptions asked = step_options(options.step);
   asked.train.eight_bit_state = allowed.eight_bit_state;

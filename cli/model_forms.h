@@ -8,7 +8,7 @@
 
 #include "cli/console.h"
 #include "cli/model_options.h"
-#include "plimsoll/plan/slices.h"
+#include "plimsoll/plan/batch_chunks.h"
 #include "plimsoll/train/model_forms.h"
 
 namespace plimsoll::cli {
@@ -16,7 +16,7 @@ namespace plimsoll::cli {
 // How a step may be made to fit.
 struct FormOptions {
   std::vector<std::string> allow = {};  // measures that change the numbers
-  bool parts = true;
+  bool micro_batches = true;
   bool measure = false;  // time kernels, and remember the times
   double measure_s = 3;  // at most
 };
@@ -41,7 +41,7 @@ inline train::StepRequest request_of(const ModelOptions& options, const FormOpti
   train::StepRequest request{.model = models::find_model(options.model),
                              .step = step_options(options),
                              .allow = form.allow,
-                             .micro_batches = form.parts,
+                             .micro_batches = form.micro_batches,
                              .measure = form.measure,
                              .measure_s = form.measure_s,
                              .threads = options.threads,
@@ -50,12 +50,12 @@ inline train::StepRequest request_of(const ModelOptions& options, const FormOpti
   return request;
 }
 
-// "the batch in 4 parts of 8, the last of 3"
+// "the batch in 4 micro-batches of 8, the last of 3"
 inline std::string batch_text(const plan::StepPlan& step) {
   const std::vector<int64_t>& sizes = step.sizes;
-  if (step.form.slices > 1) return fmt::format("the batch as a whole, {}", plan::slices_text(step.form));
+  if (step.form.chunks > 1) return fmt::format("the batch as a whole, {}", plan::chunks_text(step.form));
   if (sizes.size() == 1) return "the batch as a whole";
-  std::string text = fmt::format("the batch in {} parts of {}", sizes.size(), sizes.front());
+  std::string text = fmt::format("the batch in {} micro-batches of {}", sizes.size(), sizes.front());
   if (sizes.back() != sizes.front()) text += fmt::format(", the last of {}", sizes.back());
   return text;
 }

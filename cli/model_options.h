@@ -15,7 +15,7 @@
 
 namespace plimsoll::cli {
 
-inline constexpr const char* kAllowHelp = "Measures that change the numbers: batch-norm-parts, 8-bit-state";
+inline constexpr const char* kAllowHelp = "Measures that change the numbers: batch-norm-micro-batches, 8-bit-state";
 
 struct ModelOptions {
   std::string model;

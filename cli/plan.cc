@@ -13,7 +13,7 @@
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/file.h"
-#include "plimsoll/plan/lock.h"
+#include "plimsoll/plan/manifest.h"
 #include "plimsoll/plan/step_oracle.h"
 #include "plimsoll/plan/step_plan_json.h"
 
@@ -29,17 +29,17 @@ struct PlanVerb {
   BudgetOptions budget;
   std::string output;
   std::string check;
-  std::string lock;
-  std::string check_lock;
+  std::string manifest;
+  std::string check_manifest;
   bool max_batch = false;
-  bool no_parts = false;
+  bool no_micro_batches = false;
   bool no_recompute = false;
   double time_limit_s = 10;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   FormOptions form() const {
     FormOptions form = budget.form;
-    form.parts = !no_parts;
+    form.micro_batches = !no_micro_batches;
     form.measure_s = std::min(form.measure_s, kMeasuringShare * time_limit_s);
     return form;
   }
@@ -63,19 +63,19 @@ plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
   return options;
 }
 
-// All samples of a batch in one step: as it is written, in another order, or with some ops in slices.
+// All samples of a batch in one step: as it is written, in another order, or with some ops in chunks.
 std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const plan::PlanOptions& options,
                                                      int64_t batch) {
   if (options.deadline.has_passed()) return std::nullopt;
   show_progress(fmt::format("planning: a batch of {}", batch));
   const train::ModelForms model(request_of(verb.step, verb.form(), {{"batch", batch}}));
   plan::StepForms forms = model.least_forms();
-  forms.part = {};
+  forms.micro_batch = {};
   const auto made = plan::plan_step(forms, options);
   const auto* step = std::get_if<plan::StepPlan>(&made);
   if (step == nullptr) return std::nullopt;
   return plan::PlannedBatch{batch, step->arena_bytes, step->predicted_s, step->steps(),
-                            step->form.slices > 1 ? plan::slices_text(step->form) : ""};
+                            step->form.chunks > 1 ? plan::chunks_text(step->form) : ""};
 }
 
 std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_bytes) {
@@ -93,8 +93,8 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   Batches found{std::move(*whole), std::nullopt};
   const train::ModelForms model(request_of(verb.step, verb.form()));
   const plan::StepForms forms = model.least_forms();
-  const bool can_cut = forms.part && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
-  if (can_cut) found.part = plan::find_largest_batch(forms.part, costs, options, most);
+  const bool can_cut = forms.micro_batch && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
+  if (can_cut) found.micro_batch = plan::find_largest_batch(forms.micro_batch, costs, options, most);
   return found;
 }
 
@@ -170,7 +170,7 @@ int check(const PlanVerb& verb) {
     json.update({{"steps", steps},
                  {"budget_bytes", step.budget_bytes},
                  {"arena_bytes", step.arena_bytes},
-                 {"parts", step.sizes},
+                 {"micro_batches", step.sizes},
                  {"form", plan::to_json(step.form)}});
     print_json(json);
     return kDone;
@@ -181,8 +181,8 @@ int check(const PlanVerb& verb) {
 }
 
 // By roofline, so that the same sources give the same peaks on every machine.
-plan::LockEntry lock_entry(const PlanVerb& verb, const Lowered& lowered) {
-  plan::LockEntry entry;
+plan::ManifestEntry manifest_entry(const PlanVerb& verb, const Lowered& lowered) {
+  plan::ManifestEntry entry;
   entry.unplanned_bytes = plan::plan_memory(lowered).placement.arena_bytes;
   if (verb.budget.budget.empty()) return entry;
   entry.budget_bytes = parse_bytes(verb.budget.budget);
@@ -192,43 +192,45 @@ plan::LockEntry lock_entry(const PlanVerb& verb, const Lowered& lowered) {
   return entry;
 }
 
-int work_on_lock(const PlanVerb& verb) {
-  const train::ModelForms model(request_of(verb.step, {.allow = verb.budget.form.allow, .parts = false}));
+int work_on_manifest(const PlanVerb& verb) {
+  const train::ModelForms model(request_of(verb.step, {.allow = verb.budget.form.allow, .micro_batches = false}));
   const Lowered lowered = model.least_forms().whole();
   const std::string setting = fmt::format("{}{}, {} threads", setting_text(model.setting()),
-                                          model.may_code() ? " in 8 bits" : "", lowered.threads);
-  const plan::LockEntry entry = lock_entry(verb, lowered);
-  if (!verb.check_lock.empty()) {
-    const plan::Lock lock = plan::read_lock(read_file(verb.check_lock), verb.check_lock);
-    const std::string growth = plan::find_growth(lock, setting, entry);
+                                          model.may_quantize() ? " in 8 bits" : "", lowered.threads);
+  const plan::ManifestEntry entry = manifest_entry(verb, lowered);
+  if (!verb.check_manifest.empty()) {
+    const plan::Manifest manifest = plan::read_manifest(read_file(verb.check_manifest), verb.check_manifest);
+    const std::string growth = plan::find_growth(manifest, setting, entry);
     if (verb.step.json) {
-      print_json({{"lock", verb.check_lock}, {"setting", setting}, {"grown", !growth.empty()}, {"why", growth}});
+      print_json(
+          {{"manifest", verb.check_manifest}, {"setting", setting}, {"grown", !growth.empty()}, {"why", growth}});
       return growth.empty() ? kDone : kFinding;
     }
-    fmt::print("{}: {}\n", verb.check_lock, growth.empty() ? "no peak has grown: " + setting : growth);
+    fmt::print("{}: {}\n", verb.check_manifest, growth.empty() ? "no peak has grown: " + setting : growth);
     return growth.empty() ? kDone : kFinding;
   }
-  plan::Lock lock;
+  plan::Manifest manifest;
   std::error_code unknown;
-  if (std::filesystem::is_regular_file(verb.lock, unknown)) lock = plan::read_lock(read_file(verb.lock), verb.lock);
-  lock[setting] = entry;
-  write_file(verb.lock, plan::write_lock(lock));
+  if (std::filesystem::is_regular_file(verb.manifest, unknown))
+    manifest = plan::read_manifest(read_file(verb.manifest), verb.manifest);
+  manifest[setting] = entry;
+  write_file(verb.manifest, plan::write_manifest(manifest));
   if (verb.step.json) {
-    print_json({{"lock", verb.lock},
+    print_json({{"manifest", verb.manifest},
                 {"setting", setting},
                 {"unplanned_bytes", entry.unplanned_bytes},
                 {"budget_bytes", entry.budget_bytes},
                 {"planned_bytes", entry.planned_bytes}});
     return kDone;
   }
-  fmt::print("{}: {} takes {}\n", verb.lock, setting, format_bytes(entry.unplanned_bytes));
+  fmt::print("{}: {} takes {}\n", verb.manifest, setting, format_bytes(entry.unplanned_bytes));
   return kDone;
 }
 
 int run(const PlanVerb& verb) {
   if (!verb.check.empty()) return check(verb);
   if (verb.step.model.empty()) throw ArgumentError("MODEL is missing; `plimsoll models` lists them");
-  if (!verb.lock.empty() || !verb.check_lock.empty()) return work_on_lock(verb);
+  if (!verb.manifest.empty() || !verb.check_manifest.empty()) return work_on_manifest(verb);
   return verb.max_batch ? plan_largest_batch(verb) : make(verb);
 }
 
@@ -252,7 +254,7 @@ void add_plan(const Command& app, int& status) {
   verb.add_option("--check", options->check, "Check a plan that was written");
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
-  verb.add_flag("--no-parts", options->no_parts, "Take the batch as a whole");
+  verb.add_flag("--no-grad-accumulation", options->no_micro_batches, "Take the batch as a whole");
   verb.add_flag("--no-recompute", options->no_recompute, "Compute nothing again");
   verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
   verb.add_option("--time-limit", options->time_limit_s, "Seconds that all of it may take")
@@ -260,8 +262,8 @@ void add_plan(const Command& app, int& status) {
       .in_range(0, 1e6);
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget that is more than the machine has");
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk, to which results may go and come back");
-  verb.add_option("--lock", options->lock, "Enter the predicted peaks into this file");
-  verb.add_option("--check-lock", options->check_lock, "Fail when a peak is above the one in this file");
+  verb.add_option("--manifest", options->manifest, "Enter the predicted peaks into this file");
+  verb.add_option("--check-manifest", options->check_manifest, "Fail when a peak is above the one in this file");
   verb.callback([options, &status] {
     options->start = std::chrono::steady_clock::now();
     status = run(*options);

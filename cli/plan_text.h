@@ -14,7 +14,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
 #include "plimsoll/plan/largest_batch.h"
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/plan/plan.h"
 #include "plimsoll/plan/plan_json.h"
 #include "plimsoll/plan/step_plan_json.h"
@@ -86,8 +86,8 @@ inline void print_step(const plan::Setting& setting, const plan::StepPlan& step)
       "plan", step.arena_bytes,
       fmt::format("{} a step: {:+.1f} %, at most {:.1f} % above the fastest {}", predicted_text(step, step.predicted_s),
                   (step.predicted_s / step.unplanned_s - 1) * 100, (step.predicted_s / step.bound_s() - 1) * 100,
-                  step.in_parts() || step.form.slices > 1 ? "in this form" : "there can be"));
-  if (step.in_parts() || step.form.slices > 1) fmt::print("  batch       {}\n", batch_text(step));
+                  step.in_micro_batches() || step.form.chunks > 1 ? "in this form" : "there can be"));
+  if (step.in_micro_batches() || step.form.chunks > 1) fmt::print("  batch       {}\n", batch_text(step));
   if (step.file_bytes() > 0) line("spilled", step.file_bytes(), "that go to the spill file and come back");
   fmt::print("  times       {}{}\n", costs_text(step.costs()),
              step.costs().measured_s == 0 ? " (--measure times them)" : "");
@@ -120,7 +120,7 @@ inline void print_step_json(const plan::Setting& setting, const plan::StepPlan& 
   json["unplanned_s"] = step.unplanned_s;
   json["bound_s"] = step.bound_s();
   json["cut_short"] = step.is_cut_short();
-  json["parts"] = step.sizes;
+  json["micro_batches"] = step.sizes;
   json["form"] = plan::to_json(step.form);
   json["steps"] = nlohmann::ordered_json::array();
   for (const plan::PlannedProgram& program : step.programs) json["steps"].push_back(program.plan.steps.size());
@@ -183,10 +183,10 @@ inline void print_refusal_json(const plan::Setting& setting, const plan::Refusal
   print_json(json);
 }
 
-// The largest batch and the fastest; the same for parts of a batch, where it can be cut.
+// The largest batch and the fastest; the same for micro-batches, where it can be cut.
 struct Batches {
   plan::LargestBatch whole;
-  std::optional<plan::LargestBatch> part;
+  std::optional<plan::LargestBatch> micro_batch;
 };
 
 inline void print_batches(std::string_view model, int64_t budget_bytes, const Batches& found) {
@@ -199,10 +199,10 @@ inline void print_batches(std::string_view model, int64_t budget_bytes, const Ba
   fmt::print("{} in {}\n", model, format_bytes(budget_bytes));
   line("largest batch", found.whole.largest);
   line("fastest batch", found.whole.fastest);
-  if (!found.part) return;
-  line("largest part", found.part->largest);
-  line("fastest part", found.part->fastest);
-  fmt::print("  in parts any batch fits\n");
+  if (!found.micro_batch) return;
+  line("largest part", found.micro_batch->largest);
+  line("fastest part", found.micro_batch->fastest);
+  fmt::print("  in micro-batches any batch fits\n");
 }
 
 inline nlohmann::ordered_json batches_json(const plan::LargestBatch& found) {
@@ -216,7 +216,7 @@ inline nlohmann::ordered_json batches_json(const plan::LargestBatch& found) {
 inline void print_batches_json(std::string_view model, int64_t budget_bytes, const Batches& found) {
   nlohmann::ordered_json json = {{"model", model}, {"budget_bytes", budget_bytes}};
   json.update(batches_json(found.whole));
-  if (found.part) json["part"] = batches_json(*found.part);
+  if (found.micro_batch) json["micro_batch"] = batches_json(*found.micro_batch);
   print_json(json);
 }
 

@@ -187,7 +187,7 @@ void run(RunOptions options) {
 }  // namespace
 
 void add_run(const Command& app, int& /*status*/) {
-  const Command verb = app.add_verb("run", "Run a model once or more on made-up data");
+  const Command verb = app.add_verb("run", "Run a model once or more on synthetic data");
   verb.footer(
       "Examples: plimsoll run resnet18 --batch 1 --times 5\n"
       "          plimsoll run resnet50 --batch 1 --precision i8 --compare f32");

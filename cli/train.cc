@@ -129,13 +129,13 @@ void run_steps(T& trainer, BudgetRun& run) {
       run.records);
 }
 
-void train_in_parts(BudgetRun& run, train::Fit& fit) {
-  train::PartsTrainer trainer(train::parts_of(*fit.session, fit.plan.sizes, run.model.split_of(fit.plan)),
-                              run.trainer());
+void train_in_micro_batches(BudgetRun& run, train::Fit& fit) {
+  train::MicroBatchTrainer trainer(train::micro_batches_of(*fit.session, fit.plan.sizes, run.model.split_of(fit.plan)),
+                                   run.trainer());
   if (shows_progress()) {
-    trainer.on_part = [&](int64_t done) {
+    trainer.on_micro_batch = [&](int64_t done) {
       show_progress(
-          fmt::format("step {}  part {} of {}{}", trainer.steps(), done + 1, fit.plan.sizes.size(), run.note()));
+          fmt::format("step {}  micro-batch {} of {}{}", trainer.steps(), done + 1, fit.plan.sizes.size(), run.note()));
     };
   }
   run_steps(trainer, run);
@@ -143,7 +143,7 @@ void train_in_parts(BudgetRun& run, train::Fit& fit) {
 
 // Until the last step, or until the budget changes.
 void train_fitted(BudgetRun& run, train::Fit& fit) {
-  if (fit.plan.in_parts()) return train_in_parts(run, fit);
+  if (fit.plan.in_micro_batches()) return train_in_micro_batches(run, fit);
   train::Trainer trainer(fit.session->executor(), run.trainer());
   run_steps(trainer, run);
 }
@@ -163,7 +163,7 @@ nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
                                  {"predicted_peak_bytes", fit.predicted_peak_bytes},
                                  {"predicted_step_s", fit.plan.predicted_s},
                                  {"spilled_bytes", spilled_bytes()},
-                                 {"parts", fit.plan.sizes},
+                                 {"micro_batches", fit.plan.sizes},
                                  {"form", plan::to_json(fit.plan.form)}};
   json["measures"] = plan::to_json(fit.plan.measures());
   return json;
@@ -261,7 +261,7 @@ void run(const TrainOptions& options, int& status) {
 }  // namespace
 
 void add_train(const Command& app, int& status) {
-  const Command verb = app.add_verb("train", "Train a model on made-up data, within a budget");
+  const Command verb = app.add_verb("train", "Train a model on synthetic data, within a budget");
   verb.footer(
       "Examples: plimsoll train mlp --steps 20 --batch 64\n"
       "          plimsoll train p11 --batch 256 --budget 2GiB --steps 2");

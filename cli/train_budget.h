@@ -14,7 +14,7 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/report/plot.h"
 #include "plimsoll/train/fit_model.h"
-#include "plimsoll/train/parts_trainer.h"
+#include "plimsoll/train/micro_batch_trainer.h"
 
 namespace plimsoll::cli {
 
@@ -97,8 +97,9 @@ inline void print_picture(const train::Fit& fit, const Budget& budget) {
   for (const std::string& line : report::plot(heights, kColumns, kRows, budget.bytes)) {
     fmt::print("  {:>10} {}\n", "", line);
   }
-  fmt::print("  {:>10} {}\n", "",
-             fit.plan.in_parts() ? "live bytes over the ops of one part" : "live bytes over the ops of the step");
+  fmt::print(
+      "  {:>10} {}\n", "",
+      fit.plan.in_micro_batches() ? "live bytes over the ops of one part" : "live bytes over the ops of the step");
 }
 
 inline void print_plan(const train::Fit& fit, const Budget& budget, std::string_view costs) {

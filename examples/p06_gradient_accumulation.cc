@@ -1,6 +1,6 @@
-// P6: gradients accumulated over 4 parts of a batch whose samples have different numbers of tokens. Each part's loss is
-// a mean over its own tokens; weighted by their share of the batch's, the parts give the gradients of the whole. Were
-// they weighted alike, as is often done, they would not.
+// P6: gradients accumulated over 4 micro-batches whose samples have different numbers of tokens. Each micro-batch's
+// loss is a mean over its own tokens; weighted by their share of the batch's, the micro-batches give the gradients of
+// the whole. Were they weighted alike, as is often done, they would not.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/run/session.h"
-#include "plimsoll/train/parts_trainer.h"
+#include "plimsoll/train/micro_batch_trainer.h"
 #include "plimsoll/train/synthetic.h"
 
 using namespace plimsoll;
@@ -71,21 +71,22 @@ int main() {
   start(whole.executor(), step.inits);
   const float loss = train::Trainer(whole.executor(), trainer_options).step();
 
-  const models::PartsStep cut = models::build_parts_step(gpt, options);
+  const models::MicroBatchStep cut = models::build_micro_batch_step(gpt, options);
   std::vector<run::Planned> programs;
-  programs.push_back(run::plan_as_it_is(program::bind(cut.split.part, {{"batch", kBatch / 4}}), {}));
+  programs.push_back(run::plan_as_it_is(program::bind(cut.split.micro_batch, {{"batch", kBatch / 4}}), {}));
   programs.push_back(run::plan_as_it_is(cut.split.update, {}));
-  run::Session parts(std::move(programs), machine_budget());
-  start(parts.executor(), cut.inits);
-  train::PartsTrainer trainer(train::parts_of(parts, std::vector<int64_t>(4, kBatch / 4), cut.split), trainer_options);
+  run::Session micro_batches(std::move(programs), machine_budget());
+  start(micro_batches.executor(), cut.inits);
+  train::MicroBatchTrainer trainer(
+      train::micro_batches_of(micro_batches, std::vector<int64_t>(4, kBatch / 4), cut.split), trainer_options);
   const float sum = trainer.step();
 
   std::vector<float> difference = gradients_of(whole.executor());
   const double size = length(difference);
-  const std::vector<float> accumulated = gradients_of(parts.executor());
+  const std::vector<float> accumulated = gradients_of(micro_batches.executor());
   for (size_t i = 0; i < difference.size(); ++i) difference[i] -= accumulated[i];
   const double error = length(difference) / size;
-  fmt::print("whole batch: loss {:.6f}, {} bytes; 4 parts: loss {:.6f}, {} bytes; gradients differ by {:.1e}\n", loss,
-             whole.arena_bytes(), sum, parts.arena_bytes(), error);
+  fmt::print("whole batch: loss {:.6f}, {} bytes; 4 micro-batches: loss {:.6f}, {} bytes; gradients differ by {:.1e}\n",
+             loss, whole.arena_bytes(), sum, micro_batches.arena_bytes(), error);
   return error < 1e-6 && std::abs(loss - sum) < 1e-5 ? 0 : 1;
 }

@@ -1,14 +1,14 @@
-// P11, small: a batch that does not fit is taken in as many parts as it must be, and trains to the same losses. The
-// whole of it, 256 images of 1024x1024 in 2 GiB, is `plimsoll train p11 --batch 256 --budget 2GiB`.
+// P11, small: a batch that does not fit is taken in as many micro-batches as it must be, and trains to the same losses.
+// The whole of it, 256 images of 1024x1024 in 2 GiB, is `plimsoll train p11 --batch 256 --budget 2GiB`.
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/train/fit.h"
-#include "plimsoll/train/parts_trainer.h"
+#include "plimsoll/train/micro_batch_trainer.h"
 
 using namespace plimsoll;
 
@@ -33,10 +33,10 @@ int main() {
   start(whole.executor(), step.inits);
   train::Trainer trainer(whole.executor(), {});
 
-  const models::PartsStep cut = models::build_parts_step(model, options);
+  const models::MicroBatchStep cut = models::build_micro_batch_step(model, options);
   const plan::StepForms forms = {kBatch, [&] { return kernels::prepare(step.program); },
                                  [&](int64_t size) {
-                                   return kernels::prepare(program::bind(cut.split.part, {{"batch", size}}));
+                                   return kernels::prepare(program::bind(cut.split.micro_batch, {{"batch", size}}));
                                  },
                                  [&] { return kernels::prepare(cut.split.update); }};
   const int64_t budget = whole.arena_bytes() / 6;
@@ -45,11 +45,12 @@ int main() {
   auto& plan = std::get<plan::StepPlan>(made);
   const auto session = train::bind_plan(plan, {budget, "a sixth"});
   start(session->executor(), cut.inits);
-  train::PartsTrainer in_parts(train::parts_of(*session, plan.sizes, cut.split), {});
+  train::MicroBatchTrainer in_micro_batches(train::micro_batches_of(*session, plan.sizes, cut.split), {});
 
   double worst = 0;
-  for (int i = 0; i < kSteps; ++i) worst = std::max(worst, std::abs(double{trainer.step()} - double{in_parts.step()}));
-  fmt::print("whole: {} bytes; budget {}: {} parts, {} bytes; losses differ by {:.1e}\n", whole.arena_bytes(), budget,
-             plan.sizes.size(), session->arena_bytes(), worst);
-  return plan.in_parts() && worst < 1e-6 ? 0 : 1;
+  for (int i = 0; i < kSteps; ++i)
+    worst = std::max(worst, std::abs(double{trainer.step()} - double{in_micro_batches.step()}));
+  fmt::print("whole: {} bytes; budget {}: {} micro-batches, {} bytes; losses differ by {:.1e}\n", whole.arena_bytes(),
+             budget, plan.sizes.size(), session->arena_bytes(), worst);
+  return plan.in_micro_batches() && worst < 1e-6 ? 0 : 1;
 }

@@ -171,15 +171,15 @@ void DevicePool::share_with(int device) {
   pages_.share_with(device);
 }
 
-DevicePool::Room DevicePool::room() const {
+DevicePool::MemoryInfo DevicePool::memory_info() const {
   const PoolStats stats = pool_.stats();
   const Outside outside = this->outside(stats.reserved_bytes);
   const int64_t unused = stats.reserved_bytes - stats.live_bytes;
   const int64_t within = budget_.bytes - outside.process_bytes - stats.live_bytes;
-  Room room;
-  room.total_bytes = budget_.bytes;
-  room.free_bytes = std::max<int64_t>(0, std::min(within, outside.free_bytes + unused));
-  return room;
+  MemoryInfo memory_info;
+  memory_info.total_bytes = budget_.bytes;
+  memory_info.free_bytes = std::max<int64_t>(0, std::min(within, outside.free_bytes + unused));
+  return memory_info;
 }
 
 }  // namespace plimsoll::preload

@@ -45,11 +45,11 @@ class DevicePool {
   void share_with(int device);
 
   // What the program is told by cudaMemGetInfo: the budget is the card.
-  struct Room {
+  struct MemoryInfo {
     int64_t free_bytes = 0;
     int64_t total_bytes = 0;
   };
-  Room room() const;
+  MemoryInfo memory_info() const;
 
   trace::Trace trace() const { return recorder_.snapshot(); }
 

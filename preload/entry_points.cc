@@ -121,9 +121,9 @@ RuntimeError cudaMemGetInfo(size_t* free, size_t* total) {
   return guarded(state, [&] {
     DevicePool* const pool = state.current_pool();
     if (pool == nullptr) return Runtime::mem_get_info()(free, total);
-    const DevicePool::Room room = pool->room();
-    *free = static_cast<size_t>(room.free_bytes);
-    *total = static_cast<size_t>(room.total_bytes);
+    const DevicePool::MemoryInfo memory_info = pool->memory_info();
+    *free = static_cast<size_t>(memory_info.free_bytes);
+    *total = static_cast<size_t>(memory_info.total_bytes);
     return kRuntimeSuccess;
   });
 }

@@ -37,7 +37,7 @@ CONFIGURATIONS = (
     "gpt2-nano --batch 8 --seq 64 --optimizer sgd --precision bf16",
     "gpt2-nano --batch 2 --seq 32 --optimizer adam --allow 8-bit-state",
     "resnet18 --batch 1 --optimizer sgd",
-    "resnet18 --batch 2 --optimizer momentum --allow batch-norm-parts",
+    "resnet18 --batch 2 --optimizer momentum --allow batch-norm-micro-batches",
     "resnet50 --batch 1 --optimizer sgd",
     "mobilenet_v2 --batch 1 --optimizer adam",
     "mobilenet_v2 --batch 2 --optimizer sgd --precision bf16",

@@ -13,7 +13,7 @@ note "1. Predict: what one training step takes, before anything runs. This CNN o
 show estimate p11 --batch 256 --device none
 
 note "2. Fit and run: the same step of the same 256 images, trained in 2 GiB, the whole process included."
-show train p11 --batch 256 --budget 2GiB --steps 2 --rate 1e-7
+show train p11 --batch 256 --budget 2GiB --steps 2 --lr 1e-7
 
 note "3. Place: a recorded PyTorch run of a wide CNN under PyTorch's own allocator, then under ours."
 show replay tests/data/traces/widecnn_b32.csv.gz --policy torch

@@ -196,7 +196,7 @@ class Case:
     def draw_budget_options(self):
         draw = self.random
         options = []
-        for measure in ("batch-norm-parts", "8-bit-state"):
+        for measure in ("batch-norm-micro-batches", "8-bit-state"):
             if draw.random() < 0.25:
                 options += ["--allow", measure]
         if draw.random() < 0.3:
@@ -222,8 +222,8 @@ class Case:
         if len(losses) != len(expected):
             raise Finding(f"{len(losses)} steps, expected {len(expected)}")
         kinds = {measure["kind"] for measure in found.get("measures", [])}
-        in_parts = len(found.get("parts", [0])) > 1
-        sliced = found.get("form", {}).get("slices", 1) > 1
+        in_parts = len(found.get("micro_batches", [0])) > 1
+        sliced = found.get("form", {}).get("batch_chunks", 1) > 1
         if not in_parts and not sliced and "8-bit-state" not in kinds:
             if losses != expected:
                 raise Finding(f"losses {losses}, without a budget {expected}: not one bit may differ")
@@ -398,7 +398,7 @@ class Case:
         if found["peak_since_budget_bytes"] > found["budget_bytes"]:
             raise Finding(f"the process took {found['peak_since_budget_bytes']} of {found['budget_bytes']}")
         self.precision = "bf16"  # whole for some steps and in parts for others: to rounding
-        found["form"] = {"slices": 2}
+        found["form"] = {"batch_chunks": 2}
         self.check_losses(reference, found)
 
     def limited_files(self, arguments, budget, smallest, group, reference):

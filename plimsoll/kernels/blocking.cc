@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -28,7 +28,7 @@ bool is_mask(const program::ValueInfo& value) { return value.type.dtype == DType
 
 // Numbers, also as bytes, and indices of pools.
 bool has_blocks(const program::Type& type) {
-  const bool is_number = type.dtype == DType::f32 || is_half(type.dtype) || type.dtype == DType::i8;
+  const bool is_number = type.dtype == DType::f32 || is_low_precision(type.dtype) || type.dtype == DType::i8;
   if (!is_number && type.dtype != DType::u8 && type.dtype != DType::i32) return false;
   const Shape shape = type.shape.shape();
   return shape.rank() >= 3 && shape.rank() <= 5 && shape[1] > 0 && shape[1] % kChannelBlock == 0 &&
@@ -36,7 +36,7 @@ bool has_blocks(const program::Type& type) {
 }
 
 // One value for each channel of a sample lies the same in blocks.
-bool lies_the_same(const Shape& shape) { return shape[0] * shape[1] == shape.elements(); }
+bool layouts_coincide(const Shape& shape) { return shape[0] * shape[1] == shape.elements(); }
 
 class Analysis {
  public:
@@ -82,7 +82,7 @@ class Analysis {
       const program::ValueInfo& info = program_.values[i];
       const Value value{static_cast<int32_t>(i)};
       movable_[i] = info.storage == value && !info.view &&
-                    (is_mask(info) || (has_blocks(info.type) && !lies_the_same(shape(value))));
+                    (is_mask(info) || (has_blocks(info.type) && !layouts_coincide(shape(value))));
     }
     for (const program::ValueInfo& info : program_.values) {
       if (info.storage != Value{static_cast<int32_t>(&info - program_.values.data())}) {
@@ -148,7 +148,7 @@ class Analysis {
         } else if (movable) {
           if (!listed) gains_[root(index(value))] -= bytes(value);
           if (listed && how.gains) gains_[root(index(value))] += bytes(value);
-        } else if (listed && how.rule == Rule::together && !lies_the_same(shape(value))) {
+        } else if (listed && how.rule == Rule::together && !layouts_coincide(shape(value))) {
           gains_[root(values_ + i)] -= bytes(value);
         }
       };
@@ -235,7 +235,7 @@ class Rewrite {
     const bool blocked = is_blocked(value);
     if (!listed || how.rule == Rule::never) return blocked;
     if (how.rule == Rule::each) return false;
-    return blocked != together && !lies_the_same(info.type.shape.shape());
+    return blocked != together && !layouts_coincide(info.type.shape.shape());
   }
 
   // A value of the same type in the other layout.

@@ -17,7 +17,7 @@ void copy_line(const std::byte* from, int64_t from_stride, std::byte* to, int64_
 }
 
 template <class Element>
-void copy_axis(const Tensor& source, const std::byte* from, const Tensor& target, std::byte* to, int axis) {
+void copy_axis(const TensorDesc& source, const std::byte* from, const TensorDesc& target, std::byte* to, int axis) {
   const int64_t count = source.shape[axis];
   if (axis + 1 == source.shape.rank()) {
     copy_line<Element>(from, source.stride(axis), to, target.stride(axis), count);
@@ -31,7 +31,7 @@ void copy_axis(const Tensor& source, const std::byte* from, const Tensor& target
 }
 
 template <class Element>
-void copy_elements(const Tensor& source, const std::byte* from, const Tensor& target, std::byte* to) {
+void copy_elements(const TensorDesc& source, const std::byte* from, const TensorDesc& target, std::byte* to) {
   if (source.shape.rank() == 0) {
     std::memcpy(to, from, sizeof(Element));
   } else {
@@ -41,7 +41,7 @@ void copy_elements(const Tensor& source, const std::byte* from, const Tensor& ta
 
 }  // namespace
 
-void copy_strided(const Tensor& source, const std::byte* from, const Tensor& target, std::byte* to) {
+void copy_strided(const TensorDesc& source, const std::byte* from, const TensorDesc& target, std::byte* to) {
   switch (element_bytes(source.dtype)) {
     case 1:
       return copy_elements<uint8_t>(source, from, target, to);
@@ -54,7 +54,7 @@ void copy_strided(const Tensor& source, const std::byte* from, const Tensor& tar
   }
 }
 
-void copy_to_contiguous(const Tensor& tensor, const std::byte* from, std::byte* to) {
+void copy_to_contiguous(const TensorDesc& tensor, const std::byte* from, std::byte* to) {
   copy_strided(tensor, from, contiguous(tensor.dtype, tensor.shape), to);
 }
 

@@ -13,9 +13,9 @@ struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;             // of the CPU; 0 for all that the machine has
   bool least_scratch = false;  // where a faster way takes more scratch, take the other: for a tight budget
-  // Compute in bf16 as machines with matrix units do, or as those without; where not said, as this machine is. What has
+  // Compute in bf16 as machines with AMX tiles do, or as those without; where not said, as this machine is. What has
   // no units has something slow stand in for them: for tests.
-  std::optional<bool> matrix_units = {};
+  std::optional<bool> amx_tiles = {};
 };
 
 // ArgumentError for a device that is none, UnsupportedError for one that was not built.

@@ -33,7 +33,7 @@ inline constexpr int64_t kChannelBlock = 16;
 // after the first. When it is `blocked`, a tensor [batch, channels, ..] lies as [batch, channels / kChannelBlock, ..,
 // kChannelBlock] in row-major order instead, and its strides say nothing; when that is `channels_last`, as
 // [batch, .., channels]. Only kernels whose definition names an operand in its Blocking see such ones.
-struct Tensor {
+struct TensorDesc {
   DType dtype = DType::f32;
   Shape shape;
   std::array<int64_t, Shape::kMaxRank> strides{};
@@ -47,23 +47,23 @@ struct Tensor {
 };
 
 // In row-major order without gaps.
-Tensor contiguous(DType dtype, const Shape& shape);
+TensorDesc contiguous(DType dtype, const Shape& shape);
 
 // One use of an op, as it is prepared.
-struct Use {
-  const program::Call& call;    // attributes and types
-  std::vector<Tensor> inputs;   // as many as are given
-  std::vector<Tensor> outputs;  // row-major
-  std::vector<bool> made;       // whether result k is to be written: not when left out, nor when it is a view
+struct KernelCall {
+  const program::OpCall& op;        // attributes and types
+  std::vector<TensorDesc> inputs;   // as many as are given
+  std::vector<TensorDesc> outputs;  // row-major
+  std::vector<bool> requested;      // whether result k is to be written: not when left out, nor when it is a view
   int threads = 1;
   int64_t spare_bytes = 0;     // of scratch that are little beside what the whole program holds anyhow
   bool least_scratch = false;  // scratch counts more than speed
-  bool matrix_units = false;   // for bf16 (cpu/tiles/tiles.h)
+  bool amx_tiles = false;      // for bf16 (cpu/tiles/tiles.h)
 
   int arity() const { return static_cast<int>(inputs.size()); }
-  const Tensor& in(int i) const { return inputs[static_cast<size_t>(i)]; }
-  const Tensor& out(int k = 0) const { return outputs[static_cast<size_t>(k)]; }
-  bool wants(int k) const { return made[static_cast<size_t>(k)]; }
+  const TensorDesc& in(int i) const { return inputs[static_cast<size_t>(i)]; }
+  const TensorDesc& out(int k = 0) const { return outputs[static_cast<size_t>(k)]; }
+  bool produces(int k) const { return requested[static_cast<size_t>(k)]; }
 
   // UnsupportedError "conv %y: x is bf16[..]; <what the device can do>".
   [[noreturn]] void unsupported(std::string_view can) const;
@@ -103,10 +103,10 @@ struct Kernel {
 // A kernel without scratch.
 Kernel plain(std::function<Task(const Memory&)> bind);
 
-// Whether a kernel can read an operand as it lies. Of one that it cannot, it gets a contiguous copy in scratch.
-using Accepts = bool (*)(const Tensor& operand);
-bool contiguous_only(const Tensor& operand);
-bool any_layout(const Tensor& operand);
+// Whether a kernel can read an operand in place. Of one that it cannot, it gets a contiguous copy in scratch.
+using Accepts = bool (*)(const TensorDesc& operand);
+bool contiguous_only(const TensorDesc& operand);
+bool any_layout(const TensorDesc& operand);
 
 // Which operands and results of an op may be blocked.
 struct Blocking {
@@ -125,7 +125,7 @@ struct Blocking {
 
 // How the work of one use of an op falls into `count` pieces, which are independent of each other: each has its part of
 // what is listed, and all of the rest.
-struct Cut {
+struct Tiling {
   enum class Rule : uint8_t {
     never,
     elements,  // a piece of [..] is [n]; a bit mask has its bits of it
@@ -141,13 +141,13 @@ struct Cut {
 };
 
 struct KernelDef {
-  std::function<Kernel(const Use&)> prepare;
+  std::function<Kernel(const KernelCall&)> prepare;
   Accepts accepts = contiguous_only;
   Blocking blocking = {};
   // Kernels compute in f32. For operands and results in f16 and bf16 they are given f32 copies in scratch, a piece at a
-  // time where the use can be cut (cut.h), but for uses that the kernel computes as they are.
-  std::function<Cut(const Use&)> cut = nullptr;
-  bool (*native)(const Use&) = nullptr;
+  // time where the use can be cut (tiling.h), but for uses that the kernel computes as they are.
+  std::function<Tiling(const KernelCall&)> tiling = nullptr;
+  bool (*native)(const KernelCall&) = nullptr;
 };
 
 class KernelTable {
@@ -161,13 +161,13 @@ class KernelTable {
 
   // The machine multiplies matrices of bf16. Then blocked tensors of bf16 have their channels last, as such units like
   // it; kernels get f32 copies as all others.
-  void use_matrix_units() { has_matrix_units_ = true; }
-  bool has_matrix_units() const { return has_matrix_units_; }
+  void use_amx_tiles() { has_amx_tiles_ = true; }
+  bool has_amx_tiles() const { return has_amx_tiles_; }
 
  private:
   std::unordered_map<std::string, KernelDef> by_op_;
   bool prefers_blocks_ = false;
-  bool has_matrix_units_ = false;
+  bool has_amx_tiles_ = false;
 };
 
 }  // namespace plimsoll::kernels

@@ -6,8 +6,8 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/blocking.h"
 #include "plimsoll/kernels/copy.h"
-#include "plimsoll/kernels/cpu/support/staged.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/cpu/support/upcast_wrapper.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/verify.h"
 
 namespace plimsoll::kernels {
@@ -17,8 +17,8 @@ using program::Op;
 using program::Program;
 using program::Value;
 
-Tensor tensor_of(const program::ValueInfo& value) {
-  Tensor tensor{value.type.dtype, value.type.shape.shape(), {}};
+TensorDesc tensor_of(const program::ValueInfo& value) {
+  TensorDesc tensor{value.type.dtype, value.type.shape.shape(), {}};
   const program::Layout lies = program::layout(value);
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
     tensor.strides[static_cast<size_t>(axis)] = lies.strides[axis].constant();
@@ -40,45 +40,45 @@ bool is_written(const Program& program, const Op& op, size_t k) {
   return program[value].storage == value || overwrites(op, k);
 }
 
-Use use_of(const Program& program, const Op& op, const program::Call& call, int threads) {
-  Use use{call, {}, {}, {}, threads};
-  for (const Value input : op.inputs) use.inputs.push_back(tensor_of(program[input]));
+KernelCall call_of(const Program& program, const Op& op, const program::OpCall& op_call, int threads) {
+  KernelCall call{op_call, {}, {}, {}, threads};
+  for (const Value input : op.inputs) call.inputs.push_back(tensor_of(program[input]));
   for (size_t k = 0; k < op.outputs.size(); ++k) {
-    use.outputs.push_back(op.outputs[k] ? tensor_of(program[op.outputs[k]]) : Tensor{});
-    use.made.push_back(is_written(program, op, k));
+    call.outputs.push_back(op.outputs[k] ? tensor_of(program[op.outputs[k]]) : TensorDesc{});
+    call.requested.push_back(is_written(program, op, k));
   }
-  return use;
+  return call;
 }
 
 // Says of the operands and results that may be blocked whether they are.
-void mark_blocked(Use& use, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking) {
-  const auto mark = [&](std::vector<Tensor>& tensors, const std::vector<Value>& values,
+void mark_blocked(KernelCall& call, const Lowered& lowered, size_t place, const Op& op, const Blocking& blocking) {
+  const auto mark = [&](std::vector<TensorDesc>& tensors, const std::vector<Value>& values,
                         const std::vector<int>& listed) {
     for (const int i : listed) {
       const auto at = static_cast<size_t>(i);
       if (at >= tensors.size() || !values[at]) continue;
-      Tensor& tensor = tensors[at];
+      TensorDesc& tensor = tensors[at];
       const bool works_so = lowered.blocked_ops[place] && tensor.shape.rank() > 1 && tensor.is_contiguous();
       tensor.blocked = works_so || lowered.blocked_values[static_cast<size_t>(values[at].index)];
-      tensor.channels_last = tensor.blocked && tensor.dtype == DType::bf16 && lowered.matrix_units;
+      tensor.channels_last = tensor.blocked && tensor.dtype == DType::bf16 && lowered.amx_tiles;
     }
   };
-  mark(use.inputs, op.inputs, blocking.inputs);
-  mark(use.inputs, op.inputs, blocking.like_result);
-  mark(use.outputs, op.outputs, blocking.outputs);
+  mark(call.inputs, op.inputs, blocking.inputs);
+  mark(call.inputs, op.inputs, blocking.like_result);
+  mark(call.outputs, op.outputs, blocking.outputs);
 }
 
-bool writes_nothing(const Use& use) {
-  for (const bool made : use.made) {
+bool writes_nothing(const KernelCall& call) {
+  for (const bool made : call.requested) {
     if (made) return false;
   }
   return true;
 }
 
-// An operand that is copied into scratch before the kernel runs, because the kernel does not accept how it lies.
+// An operand that is copied into scratch before the kernel runs, because the kernel does not accept its layout.
 struct Copied {
   size_t operand;
-  Tensor from;
+  TensorDesc from;
   int64_t offset;  // in the scratch of the op
 };
 
@@ -97,15 +97,15 @@ Task bind_with_copies(const Kernel& kernel, const std::vector<Copied>& copies, M
 }
 
 // The kernel, with contiguous copies of operands that it does not accept behind its own scratch.
-Kernel prepare_with_copies(const KernelDef& def, Use use) {
+Kernel prepare_with_copies(const KernelDef& def, KernelCall call) {
   std::vector<Copied> copies;
-  for (size_t i = 0; i < use.inputs.size(); ++i) {
-    Tensor& input = use.inputs[i];
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    TensorDesc& input = call.inputs[i];
     if (input.blocked || def.accepts(input)) continue;
     copies.push_back({i, input, 0});
     input = contiguous(input.dtype, input.shape);
   }
-  Kernel kernel = def.prepare(use);
+  Kernel kernel = def.prepare(call);
   if (copies.empty()) return kernel;
   int64_t end = align_up(kernel.scratch_bytes, kAlignment);
   for (Copied& copied : copies) {
@@ -116,17 +116,17 @@ Kernel prepare_with_copies(const KernelDef& def, Use use) {
 }
 
 // Likewise, in f32 what the kernel does not compute in f16 and bf16.
-Kernel prepare_in_any_precision(const KernelDef& def, const Use& use) {
-  const bool as_it_is = !has_halves(use) || (def.native != nullptr && def.native(use));
-  if (as_it_is) return prepare_with_copies(def, use);
-  return staged(use, def.cut ? def.cut(use) : Cut{},
-                [&def](Use wide) { return prepare_with_copies(def, std::move(wide)); });
+Kernel prepare_in_any_precision(const KernelDef& def, const KernelCall& call) {
+  const bool as_it_is = !has_low_precision(call) || (def.native != nullptr && def.native(call));
+  if (as_it_is) return prepare_with_copies(def, call);
+  return upcast_wrapper(call, def.tiling ? def.tiling(call) : Tiling{},
+                        [&def](KernelCall wide) { return prepare_with_copies(def, std::move(wide)); });
 }
 
-const KernelDef& definition(const KernelTable& table, const Use& use, const std::string& device) {
-  const std::string& op = use.call.def.name;
+const KernelDef& definition(const KernelTable& table, const KernelCall& call, const std::string& device) {
+  const std::string& op = call.op.def.name;
   if (const KernelDef* def = table.find(op)) return *def;
-  use.unsupported(
+  call.unsupported(
       fmt::format("{} has no kernel for {}; write the model with other ops, or add one "
                   "(docs/kernels.md)",
                   device, op));
@@ -144,15 +144,15 @@ int64_t spare_bytes(const Program& program) {
 
 // Op `place` of the program, or the same with fewer results.
 Kernel prepare_kernel(const KernelTable& table, const Lowered& lowered, size_t place, const Op& op) {
-  const program::OpCall call(lowered.program, op);
-  Use use = use_of(lowered.program, op, *call, lowered.threads);
-  if (writes_nothing(use)) return {};
-  const KernelDef& def = definition(table, use, lowered.device);
-  use.spare_bytes = lowered.spare_bytes;
-  use.least_scratch = lowered.least_scratch;
-  use.matrix_units = lowered.matrix_units;
-  mark_blocked(use, lowered, place, op, def.blocking);
-  return prepare_in_any_precision(def, use);
+  const program::OwnedOpCall op_call(lowered.program, op);
+  KernelCall call = call_of(lowered.program, op, *op_call, lowered.threads);
+  if (writes_nothing(call)) return {};
+  const KernelDef& def = definition(table, call, lowered.device);
+  call.spare_bytes = lowered.spare_bytes;
+  call.least_scratch = lowered.least_scratch;
+  call.amx_tiles = lowered.amx_tiles;
+  mark_blocked(call, lowered, place, op, def.blocking);
+  return prepare_in_any_precision(def, call);
 }
 
 LoweredOp with_cost(Kernel kernel, const Program& program, const Op& op) {
@@ -168,16 +168,16 @@ std::vector<int64_t> Lowered::scratch_bytes() const {
 }
 
 LoweredOp prepare_added(const Lowered& lowered, const Program& program, const Op& op) {
-  const program::OpCall call(program, op);
-  const Use use = use_of(program, op, *call, lowered.threads);
-  return with_cost(definition(kernels_of(lowered.device), use, lowered.device).prepare(use), program, op);
+  const program::OwnedOpCall op_call(program, op);
+  const KernelCall call = call_of(program, op, *op_call, lowered.threads);
+  return with_cost(definition(kernels_of(lowered.device), call, lowered.device).prepare(call), program, op);
 }
 
-Kernel prepare_use(Use use, const DeviceOptions& options) {
-  use_threads(use.threads);
+Kernel prepare_call(KernelCall call, const DeviceOptions& options) {
+  use_threads(call.threads);
   const KernelTable& table = kernels_of(options.device);
-  use.matrix_units = options.matrix_units.value_or(table.has_matrix_units());
-  return prepare_in_any_precision(definition(table, use, options.device), use);
+  call.amx_tiles = options.amx_tiles.value_or(table.has_amx_tiles());
+  return prepare_in_any_precision(definition(table, call, options.device), call);
 }
 
 Lowered prepare(Program program, const DeviceOptions& options) {
@@ -185,8 +185,8 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   const KernelTable& table = kernels_of(options.device);
   Lowered lowered{{}, {}, options.device, thread_count(options)};
   use_threads(lowered.threads);  // libraries size their scratch by it
-  lowered.matrix_units = options.matrix_units.value_or(table.has_matrix_units());
-  const bool blocks = table.prefers_blocks() || lowered.matrix_units;
+  lowered.amx_tiles = options.amx_tiles.value_or(table.has_amx_tiles());
+  const bool blocks = table.prefers_blocks() || lowered.amx_tiles;
   Blocked blocked = blocks ? block_channels(std::move(program), table) : without_blocks(std::move(program));
   lowered.program = std::move(blocked.program);
   lowered.blocked_values = std::move(blocked.values);

@@ -27,7 +27,7 @@ struct Lowered {
   std::vector<bool> blocked_ops = {};
   int64_t spare_bytes = 0;
   bool least_scratch = false;
-  bool matrix_units = false;
+  bool amx_tiles = false;
 
   std::vector<int64_t> scratch_bytes() const;  // of each op
 };
@@ -45,6 +45,6 @@ LoweredOp prepare_added(const Lowered& lowered, const program::Program& program,
 
 // One use of an op that writes something, as `prepare` does each of a program's: for ops that run one by one. The
 // kernel has no need of `use` or its call afterwards.
-Kernel prepare_use(Use use, const DeviceOptions& options);
+Kernel prepare_call(KernelCall call, const DeviceOptions& options);
 
 }  // namespace plimsoll::kernels

@@ -18,11 +18,11 @@ class PageLedger {
   PageSource& source() const { return source_; }
   int64_t page_bytes() const { return source_.page_bytes(); }
   int64_t limit_pages() const { return limit_pages_; }
-  int64_t held_pages() const { return held_; }
-  int64_t left_pages() const { return limit_pages_ - held_; }
+  int64_t resident_pages() const { return resident_; }
+  int64_t left_pages() const { return limit_pages_ - resident_; }
   int64_t created_pages() const { return created_; }  // ever
   int64_t peak_pages() const { return peak_; }
-  void reset_peak() { peak_ = held_; }
+  void reset_peak() { peak_ = resident_; }
 
   // All or none: false above the limit, or when the source has no more.
   bool try_create(std::span<PageId> pages) {
@@ -35,9 +35,9 @@ class PageLedger {
       refusal_ = exhausted.what();
       return false;
     }
-    held_ += count;
+    resident_ += count;
     created_ += count;
-    peak_ = std::max(peak_, held_);
+    peak_ = std::max(peak_, resident_);
     return true;
   }
 
@@ -46,13 +46,13 @@ class PageLedger {
 
   void destroy(std::span<const PageId> pages) {
     source_.destroy(pages);
-    held_ -= static_cast<int64_t>(pages.size());
+    resident_ -= static_cast<int64_t>(pages.size());
   }
 
  private:
   PageSource& source_;
   int64_t limit_pages_;
-  int64_t held_ = 0;
+  int64_t resident_ = 0;
   int64_t created_ = 0;
   int64_t peak_ = 0;
   std::string refusal_;

@@ -207,7 +207,7 @@ PoolStats Pool::stats() const {
   return {.live_bytes = live_bytes_,
           .live_blocks = live_blocks_,
           .live_peak_bytes = live_peak_bytes_,
-          .reserved_bytes = pages_.held_pages() * pages_.page_bytes(),
+          .reserved_bytes = pages_.resident_pages() * pages_.page_bytes(),
           .reserved_peak_bytes = pages_.peak_pages() * pages_.page_bytes(),
           .pages_committed = pages_.created_pages(),
           .pages_remapped = heap_.stats().remapped_pages,
@@ -233,7 +233,7 @@ OomReport Pool::report(const Request& request) const {
   report.device = pages_.source().device();
   report.budget = budget_;
   report.live_bytes = live_bytes_;
-  report.reserved_bytes = pages_.held_pages() * pages_.page_bytes();
+  report.reserved_bytes = pages_.resident_pages() * pages_.page_bytes();
   report.largest_free_bytes = heap_.largest_free_bytes() + pages_.left_pages() * pages_.page_bytes();
   std::vector<bool> is_warm(entries_.size());
   for (size_t i = 0; i < warm_.count; ++i) is_warm[warm_.blocks[i].id] = true;

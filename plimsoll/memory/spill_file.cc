@@ -176,20 +176,20 @@ SpillFile::SpillFile(std::string folder)
 SpillFile::~SpillFile() = default;
 
 int64_t SpillFile::extend(int64_t bytes) {
-  const int64_t room = align_up(bytes, kBlock);
+  const int64_t region = align_up(bytes, kBlock);
   const HoldFileLimitSignal held;
-  const int error = posix_fallocate(file_->fd(), bytes_, room);
+  const int error = posix_fallocate(file_->fd(), bytes_, region);
   if (error == EFBIG) {
     throw SystemError(
         fmt::format("the spill file in {} may not grow by {}: it has {}, and the limit on file sizes "
                     "(ulimit -f) is below the sum; raise it",
-                    folder_, format_bytes(room), format_bytes(bytes_)));
+                    folder_, format_bytes(region), format_bytes(bytes_)));
   }
   if (error != 0) {
     throw SystemError(fmt::format("the disk of {} has no room for {} more ({}): {} are spilled there", folder_,
-                                  format_bytes(room), std::generic_category().message(error), format_bytes(bytes_)));
+                                  format_bytes(region), std::generic_category().message(error), format_bytes(bytes_)));
   }
-  return std::exchange(bytes_, bytes_ + room);
+  return std::exchange(bytes_, bytes_ + region);
 }
 
 int64_t SpillFile::slot(int64_t key, int64_t bytes) { return slot_in(slots_, key, bytes); }
@@ -207,9 +207,9 @@ int64_t SpillFile::slot_in(std::map<Key, Extent>& slots, const Key& key, int64_t
   throw ArgumentError(fmt::format("slot {} of the spill file has {} bytes, not {}", key, found->second.bytes, bytes));
 }
 
-int64_t SpillFile::room(int64_t bytes) {
-  if (bytes > room_.bytes) room_ = {extend(bytes), bytes};
-  return room_.offset;
+int64_t SpillFile::region(int64_t bytes) {
+  if (bytes > region_.bytes) region_ = {extend(bytes), bytes};
+  return region_.offset;
 }
 
 SpillFile::Job SpillFile::read(std::byte* into, int64_t bytes, int64_t offset) {

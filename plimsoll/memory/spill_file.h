@@ -33,7 +33,7 @@ class SpillFile {
 
   // Where `bytes` begin for what is needed within one step: programs that take turns have them in common. SystemError
   // when the disk is full.
-  int64_t room(int64_t bytes);
+  int64_t region(int64_t bytes);
 
   using Job = CopyEngine::Ticket;
   Job read(std::byte* into, int64_t bytes, int64_t offset);
@@ -69,7 +69,7 @@ class SpillFile {
   int64_t bytes_ = 0;
   std::map<int64_t, Extent> slots_;
   std::map<std::string, Extent> named_slots_;
-  Extent room_;
+  Extent region_;
   std::map<int64_t, Job> jobs_;  // by offset
   int64_t submitted_ = 0;
   CopyEngine engine_;  // last: its thread uses the file

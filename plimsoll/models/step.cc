@@ -5,7 +5,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/passes/optimize.h"
-#include "plimsoll/program/passes/run_late.h"
+#include "plimsoll/program/passes/sink_ops.h"
 
 namespace plimsoll::models {
 namespace {
@@ -45,12 +45,12 @@ program::Bindings without_batch(program::Bindings sizes) {
   return sizes;
 }
 
-Step build_sliced_step(const ModelInfo& model, const StepOptions& options) {
+Step build_chunked_step(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = bindings(model, options.sizes);
   Model built = build(model, options);
-  program::SlicedModel sliced = program::slice_batch(program::bind(built.program, without_batch(sizes)), built.loss,
-                                                     options.form, sizes.at("batch"));
-  return {program::training_step(std::move(sliced.program), sliced.loss, train_options(options)),
+  program::ChunkedModel chunked = program::chunk_batch(program::bind(built.program, without_batch(sizes)), built.loss,
+                                                       options.form, sizes.at("batch"));
+  return {program::training_step(std::move(chunked.program), chunked.loss, train_options(options)),
           std::move(built.inits), std::move(built.state_inits)};
 }
 
@@ -72,25 +72,25 @@ Step build_as_written(const ModelInfo& model, const StepOptions& options) {
 
 }  // namespace
 
-program::SlicePlaces find_slice_places(const ModelInfo& model, const StepOptions& options) {
+program::ChunkPlaces find_chunk_places(const ModelInfo& model, const StepOptions& options) {
   const Model built = build(model, options);
-  return program::find_slice_places(program::bind(built.program, without_batch(bindings(model, options.sizes))),
+  return program::find_chunk_places(program::bind(built.program, without_batch(bindings(model, options.sizes))),
                                     built.loss);
 }
 
 Step build_whole_step(const ModelInfo& model, const StepOptions& options) {
-  Step step = options.form.slices > 1 ? build_sliced_step(model, options) : build_as_written(model, options);
-  if (options.form.late) step.program = program::run_late(std::move(step.program));
+  Step step = options.form.chunks > 1 ? build_chunked_step(model, options) : build_as_written(model, options);
+  if (options.form.sink_ops) step.program = program::sink_ops(std::move(step.program));
   return step;
 }
 
-PartsStep build_parts_step(const ModelInfo& model, const StepOptions& options) {
+MicroBatchStep build_micro_batch_step(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = without_batch(bindings(model, options.sizes));
   Model built = build(model, options);
   const program::SplitOptions split_options{train_options(options), options.through_batch_norm};
-  PartsStep step{program::split_training_step(std::move(built.program), built.loss, split_options),
-                 std::move(built.inits), std::move(built.state_inits)};
-  step.split.part = program::bind(step.split.part, sizes);
+  MicroBatchStep step{program::split_training_step(std::move(built.program), built.loss, split_options),
+                      std::move(built.inits), std::move(built.state_inits)};
+  step.split.micro_batch = program::bind(step.split.micro_batch, sizes);
   return step;
 }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "plimsoll/models/zoo/zoo.h"
+#include "plimsoll/program/batch_chunks.h"
 #include "plimsoll/program/passes/quantize.h"
-#include "plimsoll/program/slices.h"
 #include "plimsoll/program/split_step.h"
 
 namespace plimsoll::models {
@@ -15,8 +15,8 @@ struct StepOptions {
   program::TrainOptions train = {};  // no meaning in inference
   program::Bindings sizes = {};      // in place of the usual ones
   Size size = Size::full;
-  bool through_batch_norm = false;  // of a step in parts
-  program::StepForm form = {};      // of a training step that is not in parts
+  bool through_batch_norm = false;  // of a step in micro-batches
+  program::StepForm form = {};      // of a training step that is not in micro-batches
 };
 
 // A step, and how what it keeps starts.
@@ -28,20 +28,20 @@ struct Step {
 };
 
 // Inference is optimised (program/passes/optimize.h), but in i8.
-// ArgumentError from `bindings`, for a precision that a step does not have, and from slice_batch.
+// ArgumentError from `bindings`, for a precision that a step does not have, and from chunk_batch.
 Step build_whole_step(const ModelInfo& model, const StepOptions& options = {});
-// Where such a step could be sliced.
-program::SlicePlaces find_slice_places(const ModelInfo& model, const StepOptions& options);
+// Where such a step could be chunked.
+program::ChunkPlaces find_chunk_places(const ModelInfo& model, const StepOptions& options);
 
-// A training step in parts, its batch not bound, and how what it keeps starts.
-struct PartsStep {
+// A training step in micro-batches, its batch not bound, and how what it keeps starts.
+struct MicroBatchStep {
   program::SplitStep split;
   std::vector<Init> inits;  // as in Step
   std::vector<Init> state_inits;
 };
 
-// ArgumentError as above; UnsupportedError that says why when the model's batch cannot be taken in parts.
-PartsStep build_parts_step(const ModelInfo& model, const StepOptions& options);
+// ArgumentError as above; UnsupportedError that says why when the model's batch cannot be taken in micro-batches.
+MicroBatchStep build_micro_batch_step(const ModelInfo& model, const StepOptions& options);
 
 program::Program build_step(const ModelInfo& model, const StepOptions& options = {});
 

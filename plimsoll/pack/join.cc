@@ -159,11 +159,11 @@ void Joins::join_matches() {
     std::swap(matches_[random_() % matches_.size()], matches_.back());
     const Node match = matches_.back();
     matches_.pop_back();
-    if (can_be_made(match)) make(match);
+    if (can_be_produced(match)) make(match);
   }
 }
 
-bool Joins::can_be_made(const Node& node) const {
+bool Joins::can_be_produced(const Node& node) const {
   return std::all_of(node.parts.begin(), node.parts.end(),
                      [&](const Part& part) { return part.node < 0 || is_root(part.node); }) &&
          (!loosely_ || fits(node));

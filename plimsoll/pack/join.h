@@ -62,7 +62,7 @@ class Joins {
   void take_apart(int32_t node, int32_t time, int depth);
   void join();
   void join_matches();
-  bool can_be_made(const Node& node) const;
+  bool can_be_produced(const Node& node) const;
   void make(const Node& node);
   void find_matches(int32_t node);
   void match_stack(int32_t below, int32_t above);

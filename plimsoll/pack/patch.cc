@@ -111,14 +111,14 @@ void Patch::put_outside(int32_t id, int64_t offset) {
 void Patch::settle_inside(const Displaced& one) {
   const Buffer& now = buffer(one.id);
   if (now.bytes == 0 || lies(one.id) || one.before.bytes == 0) return;
-  if (!inside(now, one.before) || !may_lie_at(now, one.offset)) return;
+  if (!inside(now, one.before) || !may_be_at(now, one.offset)) return;
   if (outside_.is_free({now.first, now.end, one.offset, one.offset + now.bytes})) arrangement_.put(one.id, one.offset);
 }
 
 void Patch::settle_grown(const Displaced& one) {
   const Buffer& now = buffer(one.id);
   if (now.bytes == 0 || lies(one.id) || one.before.bytes == 0) return;
-  if (!may_lie_at(now, one.offset)) return;
+  if (!may_be_at(now, one.offset)) return;
   if (arrangement_.is_free(now, one.offset, kMostCells)) put_outside(one.id, one.offset);
 }
 
@@ -219,7 +219,7 @@ int64_t Patch::cheapest_offset(const Buffer& one, const std::vector<Neighbour>& 
   double least = std::numeric_limits<double>::infinity();
   int64_t best = Arrangement::kNowhere;
   const auto consider = [&](int64_t low) {
-    if (!may_lie_at(one, low)) return;
+    if (!may_be_at(one, low)) return;
     const double cost = obstacles.cost(low, low + one.bytes);
     if (cost >= least) return;
     least = cost;

@@ -43,7 +43,7 @@ class Patch {
   const Buffer& buffer(int32_t id) const { return arrangement_.buffer(id); }
   bool lies(int32_t id) const { return arrangement_.offset(id) != Arrangement::kNowhere; }
 
-  bool may_lie_at(const Buffer& one, int64_t offset) const {
+  bool may_be_at(const Buffer& one, int64_t offset) const {
     return offset >= 0 && offset % one.alignment == 0 && offset + one.bytes <= ceiling_;
   }
 

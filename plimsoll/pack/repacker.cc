@@ -103,7 +103,7 @@ Repacker::Repacker(std::vector<Buffer> buffers, const Packing& packing, const Re
   keep({.offsets = packing.offsets, .recipes = packing.recipes});
   bound_ = simple_bound();
   if (packing.bound.bytes > bound_.bytes && packing.bound.bytes <= peak_bytes()) bound_ = packing.bound;
-  note_gap();
+  note_interval();
 }
 
 Repacked Repacker::change(const Change& change) {
@@ -225,7 +225,7 @@ bool Repacker::pack_from_nothing(const Everything& all, std::span<const int64_t>
   keep({.offsets = offsets, .recipes = renamed(packed->recipes, all.ids)});
   take(offsets, before, result);
   bound_ = packed->bound;
-  note_gap();
+  note_interval();
   return true;
 }
 
@@ -280,7 +280,7 @@ int64_t Repacker::ceiling(double gap) const {
   return bound_.bytes + static_cast<int64_t>(gap * static_cast<double>(bound_.bytes));
 }
 
-void Repacker::note_gap() {
+void Repacker::note_interval() {
   const auto bound = static_cast<double>(std::max<int64_t>(bound_.bytes, 1));
   gap_ = static_cast<double>(peak_bytes() - bound_.bytes) / bound;
 }

@@ -86,7 +86,7 @@ class Repacker {
   void undo(std::span<const Displaced> displaced, std::span<const int32_t> added);
   Bound simple_bound() const;
   int64_t ceiling(double gap) const;
-  void note_gap();
+  void note_interval();
 
   Arrangement arrangement_;
   RepackOptions options_;

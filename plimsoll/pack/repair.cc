@@ -21,7 +21,7 @@ class View {
   View(const Instance& instance, int64_t capacity, bool from_top)
       : instance_(instance), capacity_(capacity), from_top_(from_top) {
     for (int32_t i = 0; i < static_cast<int32_t>(instance.fixed.size()); ++i) {
-      if (instance.fixed[i] >= 0) instance_.fixed[i] = turned(i, instance.fixed[i]);
+      if (instance.fixed[i] >= 0) instance_.fixed[i] = flipped(i, instance.fixed[i]);
     }
   }
 
@@ -30,7 +30,7 @@ class View {
     if (placement.offsets.empty() || !from_top_) return placement;
     placement.peak = 0;
     for (int32_t i = 0; i < instance_.count(); ++i) {
-      placement.offsets[i] = turned(i, placement.offsets[i]);
+      placement.offsets[i] = flipped(i, placement.offsets[i]);
       placement.peak = std::max(placement.peak, placement.offsets[i] + instance_.sizes[i]);
     }
     return placement;
@@ -41,12 +41,12 @@ class View {
   std::vector<int32_t> order_of(std::span<const int64_t> hint) const {
     std::vector<int64_t> keys(hint.size(), INT64_MAX);
     for (int32_t i = 0; i < instance_.count(); ++i) {
-      if (hint[i] >= 0) keys[i] = turned(i, hint[i]);
+      if (hint[i] >= 0) keys[i] = flipped(i, hint[i]);
     }
     return rising(keys);
   }
 
-  int64_t turned(int32_t i, int64_t offset) const {
+  int64_t flipped(int32_t i, int64_t offset) const {
     return from_top_ ? capacity_ - offset - instance_.sizes[i] : offset;
   }
 

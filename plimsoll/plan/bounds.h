@@ -15,7 +15,7 @@ struct MemoryBound {
 // Bytes that must be alive at once: what comes in, what one node works on, and what cannot be made again around it.
 MemoryBound least_bytes(const StepGraph& graph);
 
-// Time that a plan within the limit must take: each node once, and again as much as frees the fullest moment. An op
+// Time that a plan within the limit must take: each node once, and again as much as frees the peak. An op
 // that is given up there takes at least its own time again.
 double least_seconds(const StepGraph& graph, int64_t limit_bytes);
 

@@ -55,13 +55,13 @@ Holds checkpoints_at(const StepGraph& graph, const std::vector<int32_t>& cuts, b
   for (const GraphStorage& storage : graph.storages) {
     if (!storage.droppable || storage.maker >= last_cut) continue;
     const size_t in_forward = events_before(storage, forward);
-    const auto gap = at(storage.first_gap) + in_forward - 1;
+    const auto interval = at(storage.first_interval) + in_forward - 1;
     const bool is_checkpoint =
         std::any_of(cuts.begin(), cuts.end(), [&](int32_t cut) { return crosses(storage, cut, forward); });
     if (is_checkpoint) {
-      holds.gaps[gap] = {};
+      holds.intervals[interval] = {};
     } else {
-      holds.gaps[gap] = anew ? kMadeAnew : given_up_at(storage.events[in_forward - 1]);
+      holds.intervals[interval] = anew ? kNeverResident : evicted_at(storage.events[in_forward - 1]);
     }
   }
   return holds;

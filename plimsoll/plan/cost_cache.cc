@@ -27,15 +27,13 @@ constexpr double kEstimatedRange = 3;
 constexpr double kMeasuredShare = 0.95;
 
 // "cpu", "cpu+amx"
-std::string device_text(const kernels::Lowered& lowered) {
-  return lowered.device + (lowered.matrix_units ? "+amx" : "");
-}
+std::string device_text(const kernels::Lowered& lowered) { return lowered.device + (lowered.amx_tiles ? "+amx" : ""); }
 
 // How a value's elements are ordered, as kernels find it.
 std::string layout_text(const kernels::Lowered& lowered, Value value) {
   const auto place = static_cast<size_t>(value.index);
   if (place >= lowered.blocked_values.size() || !lowered.blocked_values[place]) return "";
-  const bool channels_last = lowered.matrix_units && lowered.program[value].type.dtype == DType::bf16;
+  const bool channels_last = lowered.amx_tiles && lowered.program[value].type.dtype == DType::bf16;
   return channels_last ? "@channels_last" : "@blocked";
 }
 

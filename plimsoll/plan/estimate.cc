@@ -47,7 +47,7 @@ std::string text_of(const Program& program, const Op& op) {
   return fmt::format("{} %{}", op.def->name, program[op.outputs[0]].name);
 }
 
-Moment moment_at(const Program& program, int32_t time) {
+PeakPoint peak_point_at(const Program& program, int32_t time) {
   if (program.ops.empty()) return {};
   const Op& op = program.ops[static_cast<size_t>(time)];
   return {time, text_of(program, op), op.phase};
@@ -83,7 +83,7 @@ Estimate estimate(const Program& program, const EstimateOptions& options) {
   const auto time = static_cast<int32_t>(peak - estimate.live_bytes.begin());
   const std::vector<Storage> alive = alive_at(liveness, time);
   estimate.live_peak_bytes = *peak;
-  estimate.moment = moment_at(program, time);
+  estimate.peak_at = peak_point_at(program, time);
   estimate.at_peak = by_category(program, alive);
   estimate.largest = name_largest(program, alive, static_cast<size_t>(options.largest));
   for (const Op& op : program.ops) estimate.phases.push_back(op.phase);

@@ -1,5 +1,5 @@
 // What a bound program will take, before it runs: the arena that holds every buffer of the step, what is in it at its
-// fullest moment, and how full it is from op to op.
+// peak, and how full it is from op to op.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct LiveTensor {
 };
 
 // An op of the step as a moment in time.
-struct Moment {
+struct PeakPoint {
   int32_t op = 0;    // its place in the program
   std::string what;  // "conv %layer1.0.conv1"; empty for a program without ops
   program::Phase phase = program::Phase::forward;
@@ -38,7 +38,7 @@ struct Estimate {
   bool optimal = false;  // no smaller arena exists for these buffers in this order of ops
 
   int64_t live_peak_bytes = 0;      // the most bytes alive at one moment: no arena can be smaller
-  Moment moment;                    // the first at which that many are alive
+  PeakPoint peak_at;                // the first at which that many are alive
   CategoryBytes at_peak = {};       // alive at that moment; sums to live_peak_bytes
   CategoryBytes total = {};         // of all storages of the step, as if nothing were reused
   std::vector<LiveTensor> largest;  // alive at that moment, the largest first

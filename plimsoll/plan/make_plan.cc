@@ -79,7 +79,7 @@ class Planner {
   }
 
   std::variant<Plan, Refusal> plan() {
-    find_fullest_moment();
+    find_peak();
     Plan unplanned = placed(search_, hold_all(graph_), INT64_MAX);
     unplanned_ = {unplanned.arena_bytes, unplanned.predicted_s};
     if (taken_bytes(unplanned) <= options_.budget_bytes) return finish(std::move(unplanned));
@@ -104,12 +104,12 @@ class Planner {
     Plan plan;
   };
 
-  void find_fullest_moment() {
+  void find_peak() {
     const Schedule& whole = search_.schedule(hold_all(graph_));
-    bytes_at_fullest_.resize(graph_.storages.size(), 0);
+    bytes_at_peak_.resize(graph_.storages.size(), 0);
     for (const Instance& instance : whole.instances) {
       if (instance.first >= whole.peak_step || instance.last <= whole.peak_step) continue;
-      bytes_at_fullest_[at(instance.storage)] = graph_.storages[at(instance.storage)].bytes;
+      bytes_at_peak_[at(instance.storage)] = graph_.storages[at(instance.storage)].bytes;
     }
   }
 
@@ -256,7 +256,7 @@ class Planner {
       measure.times += copy.fetches ? 1 : 0;
       measure.kind = "spill";
       measure.what = "%" + lowered_.program[graph_.storages[at(storage)].owner].name;
-      measure.saved_bytes = bytes_at_fullest_[at(storage)];
+      measure.saved_bytes = bytes_at_peak_[at(storage)];
       measure.cost_s += copy.waited_s + processor_s * static_cast<double>(graph_.storages[at(storage)].bytes);
     }
     std::vector<Measure> list;
@@ -264,7 +264,7 @@ class Planner {
     return list;
   }
 
-  // By op: what its recomputing costs, and which of its results were alive at the program's fullest moment and need
+  // By op: what its recomputing costs, and which of its results were alive at the program's peak and need
   // not be now.
   void add_recomputes(Plan& plan) {
     std::map<int32_t, Measure> by_op;
@@ -280,7 +280,7 @@ class Planner {
     }
     for (size_t place = 0; place < graph_.storages.size(); ++place) {
       const auto measure = by_op.find(graph_.nodes[at(graph_.storages[place].maker)].op);
-      if (measure != by_op.end()) measure->second.saved_bytes += bytes_at_fullest_[place];
+      if (measure != by_op.end()) measure->second.saved_bytes += bytes_at_peak_[place];
     }
     std::vector<Measure>& list = plan.measures;
     for (auto& [op, measure] : by_op) list.push_back(std::move(measure));
@@ -326,7 +326,7 @@ class Planner {
     int64_t bytes = 0;
     double seconds = 0;
   } unplanned_;
-  std::vector<int64_t> bytes_at_fullest_;  // by storage: of the program as it is, beside what works then
+  std::vector<int64_t> bytes_at_peak_;  // by storage: of the program as it is, beside what works then
 };
 
 }  // namespace

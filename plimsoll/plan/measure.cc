@@ -219,7 +219,7 @@ double seconds_of_all_threads() {
 CopySeconds seconds_to_copy(const std::string& folder) {
   SpillFile file(folder);
   std::vector<std::byte> memory(kCopyBytes, std::byte{1});
-  const int64_t room = file.room(kCopies * kCopyBytes);
+  const int64_t room = file.region(kCopies * kCopyBytes);
   const auto start = Clock::now();
   const double processor = seconds_of_all_threads();
   SpillFile::Job last = 0;
@@ -307,7 +307,7 @@ bool measure_costs(std::span<const Lowered* const> programs, const MeasureOption
     if (one.again && seconds_since(*since_again) > kAgainS) break;
     const kernels::LoweredOp& op = one.lowered->ops[static_cast<size_t>(one.op)];
     changed |= enter(Bench(*one.lowered, one.op).measure(arena.data(), options.timer), one.key, op, table);
-    if (options.told) options.told(i + 1, wanted.size());
+    if (options.on_progress) options.on_progress(i + 1, wanted.size());
   }
   return changed;
 }

@@ -14,7 +14,7 @@ namespace plimsoll::plan {
 struct MeasureOptions {
   Budget budget;            // ops that do not fit in it are left to estimates
   double time_limit_s = 3;  // those that are thought to take the most of a step come first
-  std::function<void(size_t done, size_t all)> told = nullptr;  // in kinds of op
+  std::function<void(size_t done, size_t all)> on_progress = nullptr;  // in kinds of op
   Timer timer = time_on_machine;
 };
 

@@ -327,7 +327,7 @@ class Oracle {
 
   static bool makes_all(const Op& op, const std::vector<bool>& made) {
     return std::equal(made.begin(), made.end(), op.outputs.begin(),
-                      [](bool is_made, Value value) { return is_made == static_cast<bool>(value); });
+                      [](bool is_produced, Value value) { return is_produced == static_cast<bool>(value); });
   }
 
   void check_scratch(const Step& step, const Op& op, std::span<const Interval> made) {

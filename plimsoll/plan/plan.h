@@ -78,9 +78,10 @@ struct Step {
 };
 
 // Something done to fit that the program alone would not do, with its worth: figures of what was not alive at the
-// fullest moment of the program as it was, and of the time that it takes.
+// peak of the program as it was, and of the time that it takes.
 struct Measure {
-  std::string kind = {};  // "recompute" or "spill"; of a whole step also "parts", "slices", "order", "8-bit-state"
+  std::string kind =
+      {};  // "recompute" or "spill"; of a whole step also "micro-batches", "batch-chunks", "order", "8-bit-state"
   std::string what = {};  // "relu %layer1.0.relu"
   int times = 1;
   int64_t saved_bytes = 0;
@@ -99,9 +100,9 @@ struct Plan {
   int64_t file_bytes = 0;       // that it takes of a spill file
   double predicted_s = 0;
   double unplanned_s = 0;
-  double bound_s = 0;                 // no plan of these measures is faster
-  std::vector<int64_t> parts = {};    // samples of each micro-batch; empty: the batch is not cut
-  std::vector<Placed> resident = {};  // inputs, parameters and state
+  double bound_s = 0;                       // no plan of these measures is faster
+  std::vector<int64_t> micro_batches = {};  // samples of each micro-batch; empty: the batch is not cut
+  std::vector<Placed> resident = {};        // inputs, parameters and state
   std::vector<Step> steps = {};
   std::vector<Measure> measures = {};  // the most bytes saved first
 

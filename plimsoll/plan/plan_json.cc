@@ -71,7 +71,7 @@ class Reader {
 
   Plan read(const JsonNode& root) const {
     root.allow_only({kVersionKey, "setting", "program", "budget_bytes", "arena_bytes", "unplanned_bytes", "predicted_s",
-                     "unplanned_s", "bound_s", "cut_short", "parts", "resident_at_bytes", "steps", "measures",
+                     "unplanned_s", "bound_s", "cut_short", "micro_batches", "resident_at_bytes", "steps", "measures",
                      "file_bytes"});
     Plan plan;
     plan.program = read_fingerprint(root["program"]);
@@ -83,7 +83,8 @@ class Reader {
     plan.unplanned_s = root["unplanned_s"].real();
     plan.bound_s = root["bound_s"].real();
     plan.cut_short = root["cut_short"].flag();
-    root["parts"].for_each([&](const JsonNode& part) { plan.parts.push_back(part.integer()); });
+    root["micro_batches"].for_each(
+        [&](const JsonNode& micro_batch) { plan.micro_batches.push_back(micro_batch.integer()); });
     plan.resident = read_placed(root["resident_at_bytes"]);
     root["steps"].for_each([&](const JsonNode& step) { plan.steps.push_back(read_step(step)); });
     plan.measures = measures_from(root["measures"]);
@@ -181,7 +182,7 @@ ordered_json to_json(const Plan& plan, const Program& program) {
           {"unplanned_s", plan.unplanned_s},
           {"bound_s", plan.bound_s},
           {"cut_short", plan.cut_short},
-          {"parts", plan.parts},
+          {"micro_batches", plan.micro_batches},
           {"resident_at_bytes", write(plan.resident, program)},
           {"steps", list_of(plan.steps, [&](const Step& step) { return write(step, program); })},
           {"measures", to_json(plan.measures)}};

@@ -170,7 +170,7 @@ class Rewriter {
 
   void start() {
     for (const auto* list : {&program().inputs, &program().parameters, &program().state}) {
-      for (const Value value : *list) mark_made(value);
+      for (const Value value : *list) mark_produced(value);
     }
     for (size_t op = 0; op < program().ops.size(); ++op) {
       if (program().ops[op].inputs.empty() && !takes_a_step(from_, static_cast<int32_t>(op))) {
@@ -180,7 +180,7 @@ class Rewriter {
   }
 
   // Views of a value stand right behind it.
-  void mark_made(Value value) {
+  void mark_produced(Value value) {
     made_[at(value)] = true;
     for (const int32_t op : readers_[at(value)]) {
       const auto& inputs = op_at(op).inputs;
@@ -199,7 +199,7 @@ class Rewriter {
   void finish_first_run(int32_t op) {
     done_[static_cast<size_t>(op)] = true;
     for (const Value output : op_at(op).outputs) {
-      if (output) mark_made(output);
+      if (output) mark_produced(output);
     }
   }
 
@@ -225,7 +225,7 @@ class Rewriter {
     if (done_[static_cast<size_t>(op)]) throw ArgumentError(fmt::format("the plan runs {} twice", text(op)));
     Op run = with_current_inputs(op_at(op));
     const int32_t place = emit(std::move(run), from_.ops[static_cast<size_t>(op)]);
-    result_.steps.push_back({place, storages_made_by(program(), op_at(op))});
+    result_.steps.push_back({place, storages_produced_by(program(), op_at(op))});
     finish_first_run(op);
   }
 
@@ -240,7 +240,7 @@ class Rewriter {
     Op again = with_current_inputs(first);
     Made made;
     for (size_t k = 0; k < again.outputs.size(); ++k) {
-      again.outputs[k] = again_made(step, first, k);
+      again.outputs[k] = recomputed(step, first, k);
       if (again.outputs[k]) made.owners.push_back(again.outputs[k]);
     }
     LoweredOp kernel = kernel_of(step.op, again);
@@ -249,7 +249,7 @@ class Rewriter {
   }
 
   // A new instance of result k, or nothing when the step leaves it out.
-  Value again_made(const Step& step, const Op& op, size_t k) {
+  Value recomputed(const Step& step, const Op& op, size_t k) {
     const Value output = op.outputs[k];
     if (!output) return {};
     const bool listed = std::any_of(step.writes.begin(), step.writes.end(),
@@ -293,8 +293,9 @@ class Rewriter {
 
   LoweredOp prepared(int32_t op, const std::vector<bool>& made) const {
     const std::vector<Value>& first = op_at(op).outputs;
-    const bool makes_all = std::equal(first.begin(), first.end(), made.begin(),
-                                      [](Value value, bool is_made) { return static_cast<bool>(value) == is_made; });
+    const bool makes_all = std::equal(first.begin(), first.end(), made.begin(), [](Value value, bool is_produced) {
+      return static_cast<bool>(value) == is_produced;
+    });
     const auto place = static_cast<size_t>(op);
     return makes_all ? from_.ops[place] : kernels::prepare_again(from_, place, made);
   }
@@ -345,7 +346,7 @@ bool takes_a_step(const Lowered& lowered, int32_t op) {
   return static_cast<bool>(lowered.ops[static_cast<size_t>(op)].kernel.bind);
 }
 
-std::vector<Value> storages_made_by(const Program& program, const Op& op) {
+std::vector<Value> storages_produced_by(const Program& program, const Op& op) {
   std::vector<Value> owners;
   for (const Value output : op.outputs) {
     if (output && program[output].storage == output) owners.push_back(output);

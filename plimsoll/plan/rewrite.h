@@ -27,6 +27,6 @@ Rewritten rewrite(const kernels::Lowered& lowered, std::span<const Step> steps);
 bool takes_a_step(const kernels::Lowered& lowered, int32_t op);
 
 // The owners of the storages that an op makes, in the order of its results.
-std::vector<program::Value> storages_made_by(const program::Program& program, const program::Op& op);
+std::vector<program::Value> storages_produced_by(const program::Program& program, const program::Op& op);
 
 }  // namespace plimsoll::plan

@@ -14,10 +14,10 @@ size_t at(int32_t place) { return static_cast<size_t>(place); }
 }  // namespace
 
 Holds hold_all(const StepGraph& graph) {
-  Holds holds{std::vector<Hold>(at(graph.gaps)), {}};
+  Holds holds{std::vector<Hold>(at(graph.intervals)), {}};
   if (graph.can_spill()) holds.spilled.resize(graph.storages.size(), 0);
   for (const GraphStorage& storage : graph.storages) {
-    if (storage.droppable) holds.gaps[at(storage.first_gap) + storage.events.size() - 1] = kMadeAnew;
+    if (storage.droppable) holds.intervals[at(storage.first_interval) + storage.events.size() - 1] = kNeverResident;
   }
   return holds;
 }
@@ -43,7 +43,7 @@ void Scheduler::start(const Holds& holds) {
   chances_.clear();
   instance_.assign(graph_.storages.size(), kNone);
   expires_.assign(graph_.storages.size(), kNever);
-  gap_.assign(graph_.storages.size(), kNone);
+  interval_.assign(graph_.storages.size(), kNone);
   next_early_ = 0;
   if (!holds.spilled.empty()) {
     first_.assign(graph_.storages.size(), kNone);
@@ -83,7 +83,7 @@ bool Scheduler::serve(int32_t time) {
   }
   step(time, time, false);
   for (const auto* touched : {&node.reads, &node.makes}) {
-    for (const int32_t storage : *touched) ++gap_[at(storage)];
+    for (const int32_t storage : *touched) ++interval_[at(storage)];
   }
   for (const auto* touched : {&node.reads, &node.makes, &std::as_const(temporary_)}) {
     for (const int32_t storage : *touched) settle(storage, time);
@@ -99,8 +99,8 @@ bool Scheduler::demand_all(int32_t time) {
   const std::vector<Early>& early = holds_->early;
   for (; next_early_ < early.size() && early[next_early_].time <= time; ++next_early_) {
     const int32_t storage = early[next_early_].storage;
-    const bool was_made = gap_[at(storage)] != kNone;
-    if (was_made && !is_there(storage, time) && !demand(storage, time)) return false;
+    const bool was_produced = interval_[at(storage)] != kNone;
+    if (was_produced && !is_there(storage, time) && !demand(storage, time)) return false;
   }
   return true;
 }
@@ -134,7 +134,7 @@ void Scheduler::step(int32_t place, int32_t time, bool again) {
   }
   for (const int32_t read : node.in_place) chances_.push_back({now, instance_[at(read)]});
   for (const int32_t storage : node.makes) {
-    if (again && !is_made_again(storage, time)) continue;
+    if (again && !is_recomputed(storage, time)) continue;
     make(storage, time);
     if (again) temporary_.push_back(storage);
   }
@@ -143,7 +143,7 @@ void Scheduler::step(int32_t place, int32_t time, bool again) {
 }
 
 // Optional results are left out unless someone wants them, or will and there is none.
-bool Scheduler::is_made_again(int32_t storage, int32_t time) const {
+bool Scheduler::is_recomputed(int32_t storage, int32_t time) const {
   if (!graph_.storages[at(storage)].optional || wanted_[at(storage)]) return true;
   return !is_there(storage, time) && hold_of(storage).at(time);
 }
@@ -183,8 +183,8 @@ int32_t Scheduler::spill_of(int32_t storage, int32_t now) {
 }
 
 const Hold& Scheduler::hold_of(int32_t storage) const {
-  const int32_t gap = graph_.storages[at(storage)].first_gap + std::max(0, gap_[at(storage)]);
-  return holds_->gaps[at(gap)];
+  const int32_t interval = graph_.storages[at(storage)].first_interval + std::max(0, interval_[at(storage)]);
+  return holds_->intervals[at(interval)];
 }
 
 void Scheduler::settle(int32_t storage, int32_t time) {

@@ -27,9 +27,9 @@ struct Hold {
 };
 
 // Given up at once, and held when it is made again after `begin`.
-inline Hold given_up_at(int32_t begin) { return {0, begin + 1}; }
+inline Hold evicted_at(int32_t begin) { return {0, begin + 1}; }
 // Never held: made anew for each that wants it.
-inline constexpr Hold kMadeAnew = {0, kNever};
+inline constexpr Hold kNeverResident = {0, kNever};
 
 struct Early {
   int32_t time = 0;
@@ -37,7 +37,7 @@ struct Early {
 };
 
 struct Holds {
-  std::vector<Hold> gaps;             // of the graph
+  std::vector<Hold> intervals;        // of the graph
   std::vector<Early> early;           // by time
   std::vector<uint8_t> spilled = {};  // by storage: 1 where it comes from the file; empty: none does
 
@@ -113,7 +113,7 @@ class Scheduler {
   void make(int32_t storage, int32_t time);
   void fetch(int32_t storage, int32_t time);
   int32_t spill_of(int32_t storage, int32_t now);
-  bool is_made_again(int32_t storage, int32_t time) const;
+  bool is_recomputed(int32_t storage, int32_t time) const;
   void settle(int32_t storage, int32_t time);
   const Hold& hold_of(int32_t storage) const;
   void find_live_bytes();
@@ -130,7 +130,7 @@ class Scheduler {
   Schedule schedule_;
   std::vector<int32_t> instance_;  // by storage: the one to read; -1: none
   std::vector<int32_t> expires_;   // by storage: when that one is given up
-  std::vector<int32_t> gap_;       // by storage: events so far, less one
+  std::vector<int32_t> interval_;  // by storage: events so far, less one
   size_t next_early_ = 0;
   std::vector<int32_t> closure_;    // nodes to run again for the node whose turn it is
   std::vector<bool> in_closure_;    // by node

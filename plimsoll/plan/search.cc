@@ -8,15 +8,15 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr int kMostSegments = 64;
-constexpr size_t kAllMoves = 4000;      // that one pass over a schedule tries at most
-constexpr int kRounds = 4;              // of wandering and rebuilding
-constexpr double kHeat = 0.03;          // at first, as a part of the time of the program
-constexpr double kPriceOfExcess = 3;    // of bytes above the limit, as a part of it, in times of the program
-constexpr size_t kSmallGraph = 40;      // nodes
-constexpr int64_t kWanderWork = 20000;  // for each node
-constexpr int64_t kRepairWork = 1000;   // for each node: what fits at all is found with less
-constexpr double kHiddenShare = 0.1;    // of a copy's time is its price at least, also with other work beside it
-constexpr double kBusyDisk = 0.8;       // of a step, beyond which copies are not hidden
+constexpr size_t kAllMoves = 4000;          // that one pass over a schedule tries at most
+constexpr int kRounds = 4;                  // of wandering and rebuilding
+constexpr double kStartTemperature = 0.03;  // at first, as a part of the time of the program
+constexpr double kPriceOfExcess = 3;        // of bytes above the limit, as a part of it, in times of the program
+constexpr size_t kSmallGraph = 40;          // nodes
+constexpr int64_t kAnnealWork = 20000;      // for each node
+constexpr int64_t kRepairWork = 1000;       // for each node: what fits at all is found with less
+constexpr double kHiddenShare = 0.1;        // of a copy's time is its price at least, also with other work beside it
+constexpr double kBusyDisk = 0.8;           // of a step, beyond which copies are not hidden
 size_t at(int32_t place) { return static_cast<size_t>(place); }
 
 bool reads(const GraphNode& node, int32_t storage) {
@@ -41,9 +41,9 @@ uint32_t Search::random(uint32_t below) {
 
 Search::Move Search::take(Holds& holds, const Move& move) const {
   Move before = move;
-  before.hold = std::exchange(holds.gaps[at(move.gap)], move.hold);
+  before.hold = std::exchange(holds.intervals[at(move.interval)], move.hold);
   if (holds.spilled.empty()) return before;
-  uint8_t& spilled = holds.spilled[at(graph_.storage_of_gap[at(move.gap)])];
+  uint8_t& spilled = holds.spilled[at(graph_.storage_of_interval[at(move.interval)])];
   before.spilled = std::exchange(spilled, static_cast<uint8_t>(move.spilled)) != 0;
   return before;
 }
@@ -72,9 +72,9 @@ double Search::remake_seconds(int32_t storage, int32_t time, const Holds& holds)
     stack_.pop_back();
     seconds += node.seconds;
     for (const int32_t read : node.reads) {
-      const int32_t gap = graph_.gap_at(read, time);
+      const int32_t interval = graph_.interval_at(read, time);
       const int32_t maker = graph_.storages[at(read)].maker;
-      const Hold& hold = holds.gaps[at(gap)];
+      const Hold& hold = holds.intervals[at(interval)];
       if (hold.throughout() || time < hold.until || visited_[at(maker)] == round_) continue;
       if (holds.is_spilled(read)) continue;
       visited_[at(maker)] = round_;
@@ -108,22 +108,22 @@ std::vector<Search::Move> Search::drops_at(const Schedule& schedule, const Holds
     const bool can_spill = spills_ && storage.spillable;
     if (!(storage.droppable || can_spill) || reads(node, instance.storage)) continue;
     if (storage.bytes <= graph_.step_bytes) continue;  // the step that brings it back takes more
-    const int32_t gap = graph_.gap_at(instance.storage, full.time);
-    const int32_t since = std::max(instance.time, graph_.begin_of(gap));
+    const int32_t interval = graph_.interval_at(instance.storage, full.time);
+    const int32_t since = std::max(instance.time, graph_.begin_of(interval));
     const int32_t last = touched[at(instance.storage)];
     if (last >= full.time) continue;
-    const Hold hold = last > since ? Hold{last + 1, std::max(last + 2, full.time)} : given_up_at(since);
+    const Hold hold = last > since ? Hold{last + 1, std::max(last + 2, full.time)} : evicted_at(since);
     const bool was_spilled = holds.is_spilled(instance.storage);
-    if (hold == holds.gaps[at(gap)] && (was_spilled || !can_spill)) continue;
-    const auto next = at(gap - storage.first_gap) + 1;
+    if (hold == holds.intervals[at(interval)] && (was_spilled || !can_spill)) continue;
+    const auto next = at(interval - storage.first_interval) + 1;
     const int32_t wanted = next < storage.events.size() ? storage.events[next] : schedule.steps[at(instance.last)].time;
-    Move move{gap, hold, storage.bytes, remake_seconds(instance.storage, wanted, holds), 0, was_spilled};
+    Move move{interval, hold, storage.bytes, remake_seconds(instance.storage, wanted, holds), 0, was_spilled};
     if (can_spill) {
       const double seconds = spill_seconds(instance.storage, schedule);
       move.spilled = was_spilled || !storage.droppable || seconds < move.seconds;
       if (move.spilled) move.seconds = seconds;
     }
-    if (hold == holds.gaps[at(gap)] && move.spilled == was_spilled) continue;
+    if (hold == holds.intervals[at(interval)] && move.spilled == was_spilled) continue;
     move.price = (move.seconds + 1e-9) / static_cast<double>(move.bytes);
     if (noise > 0) move.price *= 1 + noise * random(1000) / 1000.0;
     moves.push_back(move);
@@ -169,14 +169,14 @@ std::vector<Search::Move> Search::keeps(const Schedule& schedule, const Holds& h
   for (const Instance& instance : schedule.instances) {
     const ScheduledStep& step = schedule.steps[at(instance.first)];
     if (!step.again && !instance.fetched) continue;
-    const int32_t gap = graph_.gap_at(instance.storage, instance.time);
-    const Hold& hold = holds.gaps[at(gap)];
+    const int32_t interval = graph_.interval_at(instance.storage, instance.time);
+    const Hold& hold = holds.intervals[at(interval)];
     if (hold.throughout()) continue;
     const GraphStorage& storage = graph_.storages[at(instance.storage)];
     const auto bytes = static_cast<double>(storage.bytes);
     const double seconds =
         instance.fetched ? 2 * bytes / graph_.spill.bytes_per_s : graph_.nodes[at(step.node)].seconds;
-    const Move move{gap, {}, storage.bytes, seconds, -seconds / bytes, holds.is_spilled(instance.storage)};
+    const Move move{interval, {}, storage.bytes, seconds, -seconds / bytes, holds.is_spilled(instance.storage)};
     moves.push_back(move);
     if (storage.spillable) add_flip(moves, move, holds);
     if (hold.from <= instance.time) continue;
@@ -189,9 +189,9 @@ std::vector<Search::Move> Search::keeps(const Schedule& schedule, const Holds& h
 
 // The other way to get it back.
 void Search::add_flip(std::vector<Move>& moves, Move move, const Holds& holds) const {
-  const bool can_remake = graph_.storages[at(graph_.storage_of_gap[at(move.gap)])].droppable;
+  const bool can_remake = graph_.storages[at(graph_.storage_of_interval[at(move.interval)])].droppable;
   if (move.spilled ? !can_remake : !spills_) return;
-  move.hold = holds.gaps[at(move.gap)];
+  move.hold = holds.intervals[at(move.interval)];
   move.spilled = !move.spilled;
   moves.push_back(move);
 }
@@ -237,7 +237,7 @@ std::optional<Found> Search::find_any(int64_t limit_bytes) {
       if (std::optional<Found> found = fitted(checkpoints(graph_, segments, anew), limit_bytes, 0)) return found;
     }
   }
-  return graph_.nodes.size() <= kSmallGraph ? wander_into(limit_bytes) : std::nullopt;
+  return graph_.nodes.size() <= kSmallGraph ? anneal_into(limit_bytes) : std::nullopt;
 }
 
 // What can go to the file does so whenever nothing reads it: takes least memory.
@@ -249,18 +249,18 @@ Holds Search::all_spilled() const {
     holds.spilled[place] = 1;
     for (size_t i = 0; i + 1 < storage.events.size(); ++i) {
       const bool is_long = storage.events[i + 1] > storage.events[i] + 1;
-      if (is_long) holds.gaps[at(storage.first_gap) + i] = given_up_at(storage.events[i]);
+      if (is_long) holds.intervals[at(storage.first_interval) + i] = evicted_at(storage.events[i]);
     }
   }
   return holds;
 }
 
 // For small graphs, where the constructions fail close to the least that is possible.
-std::optional<Found> Search::wander_into(int64_t limit_bytes) {
-  const int64_t work = std::min(effort_, kWanderWork * static_cast<int64_t>(graph_.nodes.size()));
+std::optional<Found> Search::anneal_into(int64_t limit_bytes) {
+  const int64_t work = std::min(effort_, kAnnealWork * static_cast<int64_t>(graph_.nodes.size()));
   for (const int segments : {1, 3}) {
     Found found{checkpoints(graph_, segments, true), 0, INT64_MAX};
-    wander(found, limit_bytes, work / 2, 10 * kHeat);
+    anneal(found, limit_bytes, work / 2, 10 * kStartTemperature);
     if (found.peak_bytes <= limit_bytes) return found;
   }
   return std::nullopt;
@@ -288,7 +288,7 @@ std::optional<Found> Search::construct(int64_t limit_bytes) {
 }
 
 // Takes back what was decided in a stretch of the program.
-Holds Search::ruined(const Holds& holds) {
+Holds Search::destroyed(const Holds& holds) {
   Holds result = holds;
   const Holds all = hold_all(graph_);
   result.early.clear();
@@ -299,8 +299,9 @@ Holds Search::ruined(const Holds& holds) {
     for (const int32_t made : graph_.nodes[i].makes) {
       const GraphStorage& storage = graph_.storages[at(made)];
       if (!result.spilled.empty()) result.spilled[at(made)] = 0;
-      for (size_t gap = at(storage.first_gap); gap < at(storage.first_gap) + storage.events.size(); ++gap) {
-        result.gaps[gap] = all.gaps[gap];
+      for (size_t interval = at(storage.first_interval); interval < at(storage.first_interval) + storage.events.size();
+           ++interval) {
+        result.intervals[interval] = all.intervals[interval];
       }
     }
   }
@@ -314,29 +315,29 @@ void Search::find_choices() {
     for (size_t i = 0; i < storage.events.size(); ++i) {
       const bool is_last = i + 1 == storage.events.size();
       if (is_last || storage.events[i + 1] > storage.events[i] + 1) {
-        choices_.push_back(storage.first_gap + static_cast<int32_t>(i));
+        choices_.push_back(storage.first_interval + static_cast<int32_t>(i));
       }
     }
   }
 }
 
 void Search::change_one(Holds& holds) {
-  const int32_t gap = choices_[random(static_cast<uint32_t>(choices_.size()))];
-  if (spills_ && random(4) == 0) return change_spill(holds, gap);
-  if (random(12) == 0) return change_early(holds, gap);
-  Hold& hold = holds.gaps[at(gap)];
-  hold = changed(hold, gap);
+  const int32_t interval = choices_[random(static_cast<uint32_t>(choices_.size()))];
+  if (spills_ && random(4) == 0) return change_spill(holds, interval);
+  if (random(12) == 0) return change_early(holds, interval);
+  Hold& hold = holds.intervals[at(interval)];
+  hold = changed(hold, interval);
 }
 
-Hold Search::changed(const Hold& hold, int32_t gap) {
-  const int32_t begin = graph_.begin_of(gap);
+Hold Search::changed(const Hold& hold, int32_t interval) {
+  const int32_t begin = graph_.begin_of(interval);
   const auto some_time = [&] {
     return begin + 1 + static_cast<int32_t>(random(static_cast<uint32_t>(graph_.nodes.size()) - begin));
   };
-  if (hold.throughout() && random(2) == 0) return given_up_at(begin);
+  if (hold.throughout() && random(2) == 0) return evicted_at(begin);
   switch (random(hold.throughout() ? 3 : 5)) {
     case 0:
-      return kMadeAnew;
+      return kNeverResident;
     case 1:
       return {0, some_time()};
     case 2: {
@@ -349,17 +350,18 @@ Hold Search::changed(const Hold& hold, int32_t gap) {
 }
 
 // Has the storage of the gap come back the other way.
-void Search::change_spill(Holds& holds, int32_t gap) const {
-  const int32_t storage = graph_.storage_of_gap[at(gap)];
+void Search::change_spill(Holds& holds, int32_t interval) const {
+  const int32_t storage = graph_.storage_of_interval[at(interval)];
   if (!graph_.storages[at(storage)].spillable) return;
   uint8_t& spilled = holds.spilled[at(storage)];
   spilled = spilled == 0 ? 1 : 0;
-  if (spilled != 0 && holds.gaps[at(gap)].throughout()) holds.gaps[at(gap)] = given_up_at(graph_.begin_of(gap));
+  if (spilled != 0 && holds.intervals[at(interval)].throughout())
+    holds.intervals[at(interval)] = evicted_at(graph_.begin_of(interval));
 }
 
 // Makes the storage of the gap early, or no more.
-void Search::change_early(Holds& holds, int32_t gap) {
-  const int32_t storage = graph_.storage_of_gap[at(gap)];
+void Search::change_early(Holds& holds, int32_t interval) {
+  const int32_t storage = graph_.storage_of_interval[at(interval)];
   std::vector<Early>& early = holds.early;
   const auto found = std::find_if(early.begin(), early.end(), [&](const Early& one) { return one.storage == storage; });
   if (found != early.end()) {
@@ -367,17 +369,17 @@ void Search::change_early(Holds& holds, int32_t gap) {
     return;
   }
   const std::vector<int32_t>& events = graph_.storages[at(storage)].events;
-  const size_t next = at(gap - graph_.storages[at(storage)].first_gap) + 1;
+  const size_t next = at(interval - graph_.storages[at(storage)].first_interval) + 1;
   if (next >= events.size()) return;
   const int32_t time = events[next] - 1 - static_cast<int32_t>(random(3));
   if (time <= events[next - 1]) return;
   const auto later = std::find_if(early.begin(), early.end(), [&](const Early& one) { return one.time > time; });
   early.insert(later, {time, storage});
-  holds.gaps[at(gap)] = {std::min(holds.gaps[at(gap)].until, time), time};
+  holds.intervals[at(interval)] = {std::min(holds.intervals[at(interval)].until, time), time};
 }
 
 // Simulated annealing over single decisions; bytes above the limit count as time.
-void Search::wander(Found& found, int64_t limit_bytes, int64_t work, double heat) {
+void Search::anneal(Found& found, int64_t limit_bytes, int64_t work, double temperature) {
   scheduler_.set_limit(limit_bytes);
   if (choices_.empty()) find_choices();
   if (choices_.empty()) return;
@@ -395,7 +397,7 @@ void Search::wander(Found& found, int64_t limit_bytes, int64_t work, double heat
   double now_cost = cost(scheduler_.run(now));
   while (scheduler_.work() - first < work && !is_over()) {
     const double left = 1 - static_cast<double>(scheduler_.work() - first) / static_cast<double>(work);
-    const double warmth = heat * left * left;
+    const double warmth = temperature * left * left;
     Holds next = now;
     for (uint32_t i = 0, changes = 1 + random(3); i < changes; ++i) change_one(next);
     const Schedule& schedule = scheduler_.run(next);
@@ -411,11 +413,11 @@ void Search::wander(Found& found, int64_t limit_bytes, int64_t work, double heat
 }
 
 Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
-  double heat = kHeat;
-  for (int round = 0; round < kRounds && !is_over(); ++round, heat /= 2) {
-    wander(found, limit_bytes, work / kRounds / 2, heat);
+  double temperature = kStartTemperature;
+  for (int round = 0; round < kRounds && !is_over(); ++round, temperature /= 2) {
+    anneal(found, limit_bytes, work / kRounds / 2, temperature);
     rebuild_parts(found, limit_bytes, work / kRounds / 2);
-    if (told_) told_(found);
+    if (on_progress_) on_progress_(found);
   }
   relax(found, limit_bytes, kAllMoves);
   return found;
@@ -425,7 +427,7 @@ Found Search::improve(Found found, int64_t limit_bytes, int64_t work) {
 void Search::rebuild_parts(Found& found, int64_t limit_bytes, int64_t work) {
   const int64_t end = scheduler_.work() + work;
   while (scheduler_.work() < end && !is_over()) {
-    std::optional<Found> other = fitted(ruined(found.holds), limit_bytes, 0.5 * random(3));
+    std::optional<Found> other = fitted(destroyed(found.holds), limit_bytes, 0.5 * random(3));
     if (!other || other->seconds > found.seconds * 1.02) continue;
     relax(*other, limit_bytes, 24);
     if (other->seconds < found.seconds) found = std::move(*other);

@@ -31,7 +31,7 @@ class Search {
   bool is_over();  // the effort is spent, or the deadline has passed
 
   // Called now and then with the best so far.
-  void tell(std::function<void(const Found&)> told) { told_ = std::move(told); }
+  void tell(std::function<void(const Found&)> on_progress) { on_progress_ = std::move(on_progress); }
 
   // The first construction that is within the limit; fast, whatever its time. The same limit gives the same answer.
   std::optional<Found> find_any(int64_t limit_bytes);
@@ -49,7 +49,7 @@ class Search {
  private:
   // A gap to give up (or to hold), and what that promises.
   struct Move {
-    int32_t gap = 0;
+    int32_t interval = 0;
     Hold hold;
     int64_t bytes = 0;     // alive in it
     double seconds = 0;    // to make it again
@@ -68,14 +68,14 @@ class Search {
   Holds all_spilled() const;
   void relax(Found& found, int64_t limit_bytes, size_t tries);
   double remake_seconds(int32_t storage, int32_t time, const Holds& holds);
-  Holds ruined(const Holds& holds);
-  void wander(Found& found, int64_t limit_bytes, int64_t work, double heat);
-  std::optional<Found> wander_into(int64_t limit_bytes);
+  Holds destroyed(const Holds& holds);
+  void anneal(Found& found, int64_t limit_bytes, int64_t work, double temperature);
+  std::optional<Found> anneal_into(int64_t limit_bytes);
   void rebuild_parts(Found& found, int64_t limit_bytes, int64_t work);
   void change_one(Holds& holds);
-  Hold changed(const Hold& hold, int32_t gap);
-  void change_early(Holds& holds, int32_t gap);
-  void change_spill(Holds& holds, int32_t gap) const;
+  Hold changed(const Hold& hold, int32_t interval);
+  void change_early(Holds& holds, int32_t interval);
+  void change_spill(Holds& holds, int32_t interval) const;
   const std::vector<int32_t>& touched_before(const Schedule& schedule, int32_t step);
   void find_choices();
   std::optional<Found> fitted(Holds holds, int64_t limit_bytes, double noise);
@@ -86,7 +86,7 @@ class Search {
   Deadline deadline_;
   int64_t effort_;
   int64_t work_end_ = INT64_MAX;
-  std::function<void(const Found&)> told_ = nullptr;
+  std::function<void(const Found&)> on_progress_ = nullptr;
   bool out_of_time_ = false;
   bool spills_ = false;  // whether what is given up may go to the file
   uint64_t random_state_ = 1;

@@ -148,10 +148,10 @@ class GraphMaker {
         graph_.nodes[static_cast<size_t>(storage.maker)].repeatable && !storage.kept && storage.bytes > 0;
     storage.spillable = graph_.can_spill() && storage.bytes >= std::max<int64_t>(1, spill_.least_bytes) &&
                         !storage.kept && overwritten_at_[at(storage.owner)] == INT32_MAX;
-    storage.first_gap = graph_.gaps;
-    graph_.gaps += static_cast<int32_t>(storage.events.size());
+    storage.first_interval = graph_.intervals;
+    graph_.intervals += static_cast<int32_t>(storage.events.size());
     const auto place = static_cast<int32_t>(&storage - graph_.storages.data());
-    graph_.storage_of_gap.resize(static_cast<size_t>(graph_.gaps), place);
+    graph_.storage_of_interval.resize(static_cast<size_t>(graph_.intervals), place);
   }
 
   const kernels::Lowered& lowered_;
@@ -165,15 +165,15 @@ class GraphMaker {
 
 }  // namespace
 
-int32_t StepGraph::gap_at(int32_t storage, int32_t time) const {
+int32_t StepGraph::interval_at(int32_t storage, int32_t time) const {
   const GraphStorage& asked = storages[static_cast<size_t>(storage)];
   const auto next = std::lower_bound(asked.events.begin(), asked.events.end(), time);
-  return asked.first_gap + std::max(0, static_cast<int32_t>(next - asked.events.begin()) - 1);
+  return asked.first_interval + std::max(0, static_cast<int32_t>(next - asked.events.begin()) - 1);
 }
 
-int32_t StepGraph::begin_of(int32_t gap) const {
-  const GraphStorage& storage = storages[static_cast<size_t>(storage_of_gap[static_cast<size_t>(gap)])];
-  return storage.events[static_cast<size_t>(gap - storage.first_gap)];
+int32_t StepGraph::begin_of(int32_t interval) const {
+  const GraphStorage& storage = storages[static_cast<size_t>(storage_of_interval[static_cast<size_t>(interval)])];
+  return storage.events[static_cast<size_t>(interval - storage.first_interval)];
 }
 
 double StepGraph::seconds() const {

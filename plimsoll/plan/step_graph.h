@@ -22,7 +22,7 @@ struct GraphStorage {
   bool droppable = false;       // can be made again
   bool spillable = false;       // can go to the spill file and come back
   std::vector<int32_t> events;  // nodes in order: its maker, then those that read it, each once
-  int32_t first_gap = 0;        // number of the time between events 0 and 1; the others follow, then the time after all
+  int32_t first_interval = 0;   // number of the time between events 0 and 1; the others follow, then the time after all
 };
 
 struct GraphNode {
@@ -42,15 +42,15 @@ struct StepGraph {
   std::vector<GraphStorage> storages;
   int64_t resident_bytes = 0;
   int64_t step_bytes = 0;  // that each step of a plan takes beside the arena, of the same budget
-  int32_t gaps = 0;
-  std::vector<int32_t> storage_of_gap;
+  int32_t intervals = 0;
+  std::vector<int32_t> storage_of_interval;
   SpillOptions spill = {};
 
   bool can_spill() const { return spill.bytes_per_s > 0; }
   // The gap that a storage is in when it is the turn of node `time`, before that runs.
-  int32_t gap_at(int32_t storage, int32_t time) const;
+  int32_t interval_at(int32_t storage, int32_t time) const;
   // When a gap begins: the time of the event before it.
-  int32_t begin_of(int32_t gap) const;
+  int32_t begin_of(int32_t interval) const;
 
   double seconds() const;  // of all nodes, each once
   // The bytes that a node needs to itself: operands, results and scratch, less what it can make in place.

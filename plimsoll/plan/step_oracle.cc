@@ -19,11 +19,11 @@ constexpr double kRounding = 1e-9;  // of sums of times, relative
 std::optional<std::string> fault_of_sizes(const StepPlan& step, int64_t batch) {
   const std::vector<int64_t>& sizes = step.sizes;
   const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  if (sizes.empty() || sum != batch) return fmt::format("the parts have {} samples, the batch {}", sum, batch);
+  if (sizes.empty() || sum != batch) return fmt::format("the micro-batches have {} samples, the batch {}", sum, batch);
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool is_last = i + 1 == sizes.size();
     if (is_last ? sizes[i] <= sizes.front() && sizes[i] > 0 : sizes[i] == sizes.front()) continue;
-    return fmt::format("a part has {} samples, expected {}, and the last not more", sizes[i], sizes.front());
+    return fmt::format("a micro-batch has {} samples, expected {}, and the last not more", sizes[i], sizes.front());
   }
   const size_t expected = sizes.size() == 1 ? 1 : sizes.back() == sizes.front() ? 2 : 3;
   if (step.programs.size() == expected) return std::nullopt;
@@ -47,10 +47,10 @@ std::optional<std::string> find_moved(const PlannedProgram& one, const PlannedPr
 std::optional<std::string> fault_of_program(const StepPlan& step, size_t place) {
   const PlannedProgram& program = step.programs[place];
   if (const auto fault = find_fault(program.plan, program.lowered)) {
-    return step.in_parts() ? fmt::format("program {}: {}", place, *fault) : *fault;
+    return step.in_micro_batches() ? fmt::format("program {}: {}", place, *fault) : *fault;
   }
-  if (step.in_parts() && program.plan.parts != step.sizes) {
-    return fmt::format("program {} is for other parts than the step", place);
+  if (step.in_micro_batches() && program.plan.micro_batches != step.sizes) {
+    return fmt::format("program {} is for other micro-batches than the step", place);
   }
   if (const auto moved = find_moved(step.programs[0], program)) {
     return fmt::format("program {} keeps %{} at another place than program 0", place, *moved);
@@ -58,7 +58,7 @@ std::optional<std::string> fault_of_program(const StepPlan& step, size_t place) 
   return std::nullopt;
 }
 
-// How often each program runs in a step: the part, the last part, the update.
+// How often each program runs in a step: the micro-batch, the last micro-batch, the update.
 double runs_of(const StepPlan& step, size_t place) {
   if (place > 0) return 1;
   return static_cast<double>(step.sizes.size() - (step.programs.size() == 3 ? 1 : 0));

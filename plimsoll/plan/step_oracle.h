@@ -1,11 +1,11 @@
-// Checks the plan of a step, whole or in parts: each program by its own oracle (oracle.h), and that together they are
-// one step. Shares no code with the search.
+// Checks the plan of a step, whole or in micro-batches: each program by its own oracle (oracle.h), and that together
+// they are one step. Shares no code with the search.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 
 namespace plimsoll::plan {
 

@@ -19,32 +19,33 @@ std::vector<int64_t> read_sizes(const JsonNode& node, int64_t batch) {
     if (sizes.back() < 1 || sizes.back() > left) size.fail(fmt::format("1 to {}: the batch is {}", left, batch));
     left -= sizes.back();
   });
-  if (left > 0) node.fail(fmt::format("parts of a batch of {}, {} samples more", batch, left));
+  if (left > 0) node.fail(fmt::format("micro-batches of a batch of {}, {} samples more", batch, left));
   return sizes;
 }
 
 int32_t read_place(const JsonNode& node, const std::vector<int32_t>& places) {
   const int64_t place = node.integer();
   if (place != 0 && std::find(places.begin(), places.end(), place) == places.end()) {
-    node.fail("0, or a number of ops that this model can slice");
+    node.fail("0, or a number of ops that this model can chunk");
   }
   return static_cast<int32_t>(place);
 }
 
 program::StepForm read_form(const JsonNode& node, const StepForms& forms) {
-  node.allow_only({"slices", "first", "last", "late"});
-  const program::StepForm form{node["slices"].integer(), read_place(node["first"], forms.places.first),
-                               read_place(node["last"], forms.places.last), node["late"].flag()};
-  if (form.slices < 1 || forms.batch % form.slices != 0) {
-    node["slices"].fail(fmt::format("a divisor of the batch, {}", forms.batch));
+  node.allow_only({"batch_chunks", "first", "last", "sink_ops"});
+  const program::StepForm form{node["batch_chunks"].integer(), read_place(node["first"], forms.places.first),
+                               read_place(node["last"], forms.places.last), node["sink_ops"].flag()};
+  if (form.chunks < 1 || forms.batch % form.chunks != 0) {
+    node["batch_chunks"].fail(fmt::format("a divisor of the batch, {}", forms.batch));
   }
   if (form.first + form.last > forms.places.ops) node["last"].fail("ops that are not among the first");
-  if ((form.slices > 1) != (form.first + form.last > 0)) node["slices"].fail("slices of some ops, or 1 and no ops");
+  if ((form.chunks > 1) != (form.first + form.last > 0))
+    node["batch_chunks"].fail("chunks of some ops, or 1 and no ops");
   if (form != program::StepForm{} && !forms.formed) node.fail("the form of a step as it is written");
   return form;
 }
 
-// The programs of a step with these parts or slices, in the order of StepPlan::programs.
+// The programs of a step with these micro-batches or chunks, in the order of StepPlan::programs.
 std::vector<kernels::Lowered> programs_of(const StepForms& forms, const StepPlan& step) {
   const std::vector<int64_t>& sizes = step.sizes;
   std::vector<kernels::Lowered> programs;
@@ -52,8 +53,8 @@ std::vector<kernels::Lowered> programs_of(const StepForms& forms, const StepPlan
     programs.push_back(step.form == program::StepForm{} ? forms.whole() : forms.formed(step.form));
     return programs;
   }
-  programs.push_back(forms.part(sizes.front()));
-  if (sizes.back() != sizes.front()) programs.push_back(forms.part(sizes.back()));
+  programs.push_back(forms.micro_batch(sizes.front()));
+  if (sizes.back() != sizes.front()) programs.push_back(forms.micro_batch(sizes.back()));
   programs.push_back(forms.update());
   return programs;
 }
@@ -71,7 +72,7 @@ const StepForms& forms_with(const JsonNode& node, const std::vector<Measure>& ch
 }  // namespace
 
 ordered_json to_json(const program::StepForm& form) {
-  return {{"slices", form.slices}, {"first", form.first}, {"last", form.last}, {"late", form.late}};
+  return {{"batch_chunks", form.chunks}, {"first", form.first}, {"last", form.last}, {"sink_ops", form.sink_ops}};
 }
 
 std::string write_step_plan(const StepPlan& step, const Setting& setting) {
@@ -100,9 +101,11 @@ StepPlan read_step_plan(std::string_view text, std::string_view source, const St
                    "unplanned_s", "sizes", "form", "changes", "programs"});
   StepPlan step;
   step.sizes = read_sizes(root["sizes"], forms.batch);
-  if (step.sizes.size() > 1 && !forms.part) root["sizes"].fail("one size: this batch cannot be taken in parts");
+  if (step.sizes.size() > 1 && !forms.micro_batch)
+    root["sizes"].fail("one size: this batch cannot be taken in micro-batches");
   step.form = read_form(root["form"], forms);
-  if (step.sizes.size() > 1 && step.form != program::StepForm{}) root["form"].fail("none: the batch is in parts");
+  if (step.sizes.size() > 1 && step.form != program::StepForm{})
+    root["form"].fail("none: the batch is in micro-batches");
   step.budget_bytes = root["budget_bytes"].integer();
   step.arena_bytes = root["arena_bytes"].integer();
   step.unplanned_bytes = root["unplanned_bytes"].integer();

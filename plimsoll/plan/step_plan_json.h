@@ -1,11 +1,11 @@
 // Steps as files: JSON, version 3, described in docs/planning.md. A step is one program, or the programs of a batch
-// that is taken in parts.
+// that is taken in micro-batches.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/plan/plan_json.h"
 
 namespace plimsoll::plan {

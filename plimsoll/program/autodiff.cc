@@ -59,7 +59,7 @@ void Gradient::set(int i, Value gradient) {
 
 const Attribute& Gradient::attribute(std::string_view name) const {
   const Op& op = b.program().ops[op_];
-  return Call{*op.def, {}, op.attributes}.attribute(name);
+  return OpCall{*op.def, {}, op.attributes}.attribute(name);
 }
 
 std::vector<NamedAttribute> Gradient::attributes() const {

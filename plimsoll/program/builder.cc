@@ -45,7 +45,7 @@ Value Builder::emit(std::string_view op_name, std::span<const Value> inputs, std
     if (!value) throw ArgumentError(fmt::format("{} %{}: an operand is no value", def.name, base));
     input_types.push_back(type(value));
   }
-  Call call{def, input_types, op.attributes, {}, base};
+  OpCall call{def, input_types, op.attributes, {}, base};
   const std::vector<Type> output_types = def.infer(call);
   call.outputs = output_types;
   for (size_t k = 0; k < output_types.size(); ++k) {
@@ -63,8 +63,8 @@ Value Builder::emit(std::string_view op, std::initializer_list<Value> inputs,
 Value Builder::optional_output(size_t op_index, size_t k) {
   const Op& op = program_.ops[op_index];
   if (op.outputs[k]) return op.outputs[k];
-  const OpCall made(program_, op);
-  Call call = *made;
+  const OwnedOpCall made(program_, op);
+  OpCall call = *made;
   const std::vector<Type> output_types = op.def->infer(call);
   call.outputs = output_types;
   const std::string_view suffix = op.def->outputs[k];
@@ -107,14 +107,14 @@ Value Builder::add_source(std::string_view name, Type type, Category category, s
   return list.back();
 }
 
-Value Builder::add_output(const Op& op, const Call& call, size_t k, std::string_view base) {
+Value Builder::add_output(const Op& op, const OpCall& call, size_t k, std::string_view base) {
   const Value value = add_value(unique_name(base), call.outputs[k], Category::activation);
   place(op, call, k, value);
   return value;
 }
 
 // Puts the output into the storage that the op's memory facts say.
-void Builder::place(const Op& op, const Call& call, size_t k, Value value) {
+void Builder::place(const Op& op, const OpCall& call, size_t k, Value value) {
   const auto share = [&](Value with, std::optional<Layout> view) {
     program_[value].storage = program_[with].storage;
     program_[value].category = program_[with].category;
@@ -125,7 +125,7 @@ void Builder::place(const Op& op, const Call& call, size_t k, Value value) {
     const Value with = op.inputs[static_cast<size_t>(overwrite.input)];
     share(with, program_[with].view);
   }
-  if (!op.def->makes_views()) return;
+  if (!op.def->produces_views()) return;
   const Value of = op.inputs[0];
   if (auto view = op.def->view_of(call, layout(program_[of]), static_cast<int>(k))) share(of, std::move(view));
 }

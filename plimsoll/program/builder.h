@@ -60,8 +60,8 @@ class Builder {
   friend class Scope;
   Value add_value(std::string name, Type type, Category category);
   Value add_source(std::string_view name, Type type, Category category, std::vector<Value>& list);
-  Value add_output(const Op& op, const Call& call, size_t k, std::string_view base);
-  void place(const Op& op, const Call& call, size_t k, Value value);
+  Value add_output(const Op& op, const OpCall& call, size_t k, std::string_view base);
+  void place(const Op& op, const OpCall& call, size_t k, Value value);
   std::string unique_name(std::string_view base);
   std::string scoped(std::string_view name) const { return scope_ + std::string(name); }
 

@@ -25,7 +25,7 @@ template <class T>
 void run_op(const Program& program, const Op& op, std::vector<Array<T>>& values) {
   const auto& reference = reference_of(*op.def, T{});
   if (!reference) throw ArgumentError(fmt::format("op {} has no reference evaluation", op.def->name));
-  const OpCall call(program, op);
+  const OwnedOpCall call(program, op);
   std::vector<const Array<T>*> inputs;
   std::vector<Array<T>> outputs;
   std::vector<bool> made;

@@ -34,7 +34,7 @@ template <class T>
 struct Run {
   using Real = T;
 
-  const Call& call;                         // attributes and types
+  const OpCall& call;                       // attributes and types
   std::span<const Array<T>* const> inputs;  // as many as were given
   std::span<Array<T>> outputs;              // zeros of the right shape; empty arrays for those not made
   std::vector<bool> made;                   // whether output k is made

@@ -69,20 +69,20 @@ std::string_view OpDef::input_name(int i) const {
   return bare(inputs[std::min(static_cast<size_t>(i), inputs.size() - 1)]);
 }
 
-std::optional<Layout> OpDef::view_of(const Call& call, const Layout& of, int k) const {
+std::optional<Layout> OpDef::view_of(const OpCall& call, const Layout& of, int k) const {
   if (views) return views(call, of, k);
   if (view && k == 0) return view(call, of);
   return std::nullopt;
 }
 
-const Attribute& Call::attribute(std::string_view wanted) const {
+const Attribute& OpCall::attribute(std::string_view wanted) const {
   for (size_t i = 0; i < def.attributes.size(); ++i) {
     if (def.attributes[i].name == wanted) return attributes[i];
   }
   throw ArgumentError(fmt::format("{}: a rule asks for attribute {}, which the schema lacks", def.name, quote(wanted)));
 }
 
-void Call::reject(std::string_view rule) const {
+void OpCall::reject(std::string_view rule) const {
   std::string operands;
   for (int i = 0; i < arity(); ++i) {
     operands += fmt::format("{}{} is {}", i == 0 ? "" : ", ", def.input_name(i), input(i).text());
@@ -91,30 +91,30 @@ void Call::reject(std::string_view rule) const {
   throw ArgumentError(fmt::format("{}: {}{}{}", place, operands, operands.empty() ? "" : "; ", rule));
 }
 
-int Call::axis(std::string_view wanted, int i) const {
+int OpCall::axis(std::string_view wanted, int i) const {
   const int64_t given = integer(wanted);
   const int rank = shape(i).rank();
   if (given >= -rank && given < rank) return static_cast<int>(given < 0 ? given + rank : given);
   reject(fmt::format("{} is {}, expected {} to {}", wanted, given, -rank, rank - 1));
 }
 
-void Call::require_floating(int i) const {
+void OpCall::require_floating(int i) const {
   if (!is_floating(input(i).dtype)) reject(fmt::format("{} must be floating", def.input_name(i)));
 }
 
-void Call::require_rank(int i, int rank) const {
+void OpCall::require_rank(int i, int rank) const {
   if (shape(i).rank() != rank) {
     reject(fmt::format("{} must have {} dimensions, not {}", def.input_name(i), rank, shape(i).rank()));
   }
 }
 
-void Call::require_same(int i, int j) const {
+void OpCall::require_same(int i, int j) const {
   if (input(i) != input(j)) {
     reject(fmt::format("{} and {} must have the same dtype and shape", def.input_name(i), def.input_name(j)));
   }
 }
 
-void Call::require_same_dtype(int i, int j) const {
+void OpCall::require_same_dtype(int i, int j) const {
   if (input(i).dtype != input(j).dtype) {
     reject(fmt::format("{} and {} must have the same dtype", def.input_name(i), def.input_name(j)));
   }
@@ -168,20 +168,20 @@ std::vector<Attribute> complete_attributes(const OpDef& def,
   return attributes;
 }
 
-OpCall::OpCall(const Program& program, const Op& op)
+OwnedOpCall::OwnedOpCall(const Program& program, const Op& op)
     : inputs_(types_of(program, op.inputs)),
       outputs_(types_of(program, op.outputs)),
       call_{*op.def, inputs_, op.attributes, outputs_, name_of(program, op)} {}
 
 Dim flops(const Program& program, const Op& op) {
-  const OpCall call(program, op);
+  const OwnedOpCall call(program, op);
   if (op.def->flops) return op.def->flops(*call);
   const bool is_view = !op.outputs.empty() && program[op.outputs[0]].view.has_value();
   return is_view ? Dim(0) : call->output(0).shape.elements();
 }
 
 Dim traffic_bytes(const Program& program, const Op& op) {
-  const OpCall call(program, op);
+  const OwnedOpCall call(program, op);
   if (op.def->bytes) return op.def->bytes(*call);
   const bool is_view = !op.outputs.empty() && program[op.outputs[0]].view.has_value();
   return is_view ? Dim(0) : sum_bytes(call->inputs) + sum_bytes(call->outputs);

@@ -22,7 +22,7 @@ template <class T>
 struct Run;  // evaluate.h
 
 // One use of an op as its rules see it.
-struct Call {
+struct OpCall {
   const OpDef& def;
   std::span<const Type> inputs;
   std::span<const Attribute> attributes;
@@ -74,7 +74,7 @@ struct OpDef {
   std::vector<AttributeSpec> attributes = {};
 
   // Types of all outputs, also of optional ones; rejects through the Call what breaks a rule. Required.
-  std::function<std::vector<Type>(const Call&)> infer;
+  std::function<std::vector<Type>(const OpCall&)> infer;
 
   // Emits the backward ops. Empty: asking for a gradient through this op is an error; `zero_gradient` (autodiff.h) for
   // ops like floor, whose gradient is zero everywhere.
@@ -82,9 +82,9 @@ struct OpDef {
 
   // Output 0 as a view of input 0, which lies as `of` says: its layout, or nothing when this use needs a copy.
   // Empty: never a view.
-  std::function<std::optional<Layout>(const Call&, const Layout& of)> view = nullptr;
+  std::function<std::optional<Layout>(const OpCall&, const Layout& of)> view = nullptr;
   // The same for ops that show input 0 as several outputs (split): output k. Set one of the two.
-  std::function<std::optional<Layout>(const Call&, const Layout& of, int k)> views = nullptr;
+  std::function<std::optional<Layout>(const OpCall&, const Layout& of, int k)> views = nullptr;
   // What this op writes into storages of its inputs. Empty: it writes only new ones.
   std::vector<Overwrite> overwrites = {};
   // Output 0 may take the storage of one of these inputs when nothing reads that storage later; needs equal bytes, and
@@ -93,8 +93,8 @@ struct OpDef {
 
   // Arithmetic operations, and bytes read and written when nothing is cached. Defaults: one for each element of
   // output 0 (nothing for views); each input and output once.
-  std::function<Dim(const Call&)> flops = nullptr;
-  std::function<Dim(const Call&)> bytes = nullptr;
+  std::function<Dim(const OpCall&)> flops = nullptr;
+  std::function<Dim(const OpCall&)> bytes = nullptr;
 
   // The values, in plain C++; set by reference/<family>.cc through OpTable::reference.
   std::function<void(Run<double>&)> reference_f64 = nullptr;
@@ -107,9 +107,9 @@ struct OpDef {
 
   bool is_optional_output(size_t k) const { return k < outputs.size() && outputs[k].ends_with('?'); }
   std::string_view input_name(int i) const;  // without its suffix
-  bool makes_views() const { return view || views; }
+  bool produces_views() const { return view || views; }
   // What `view` or `views` says of output k; nothing when it is not a view.
-  std::optional<Layout> view_of(const Call& call, const Layout& of, int k) const;
+  std::optional<Layout> view_of(const OpCall& call, const Layout& of, int k) const;
 };
 
 class OpTable {
@@ -147,18 +147,18 @@ std::vector<Attribute> complete_attributes(const OpDef& def,
                                            std::span<const std::pair<std::string_view, Attribute>> given);
 
 // The types of an op's operands and results in a program, as a Call. Keep it while the Call is in use.
-class OpCall {
+class OwnedOpCall {
  public:
-  OpCall(const Program& program, const Op& op);
-  const Call& operator*() const { return call_; }
-  const Call* operator->() const { return &call_; }
-  OpCall(const OpCall&) = delete;
-  OpCall& operator=(const OpCall&) = delete;
+  OwnedOpCall(const Program& program, const Op& op);
+  const OpCall& operator*() const { return call_; }
+  const OpCall* operator->() const { return &call_; }
+  OwnedOpCall(const OwnedOpCall&) = delete;
+  OwnedOpCall& operator=(const OwnedOpCall&) = delete;
 
  private:
   std::vector<Type> inputs_;
   std::vector<Type> outputs_;
-  Call call_;
+  OpCall call_;
 };
 
 // Cost of an op of a program. Symbolic until the program is bound.

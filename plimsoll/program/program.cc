@@ -37,13 +37,13 @@ bool is_value_name(std::string_view name) {
 Layout layout(const ValueInfo& value) { return value.view ? *value.view : Layout{0, row_major(value.type.shape)}; }
 
 std::vector<int32_t> producers(const Program& program) {
-  std::vector<int32_t> made_by(program.values.size(), -1);
+  std::vector<int32_t> produced_by(program.values.size(), -1);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     for (const Value output : program.ops[i].outputs) {
-      if (output) made_by[static_cast<size_t>(output.index)] = static_cast<int32_t>(i);
+      if (output) produced_by[static_cast<size_t>(output.index)] = static_cast<int32_t>(i);
     }
   }
-  return made_by;
+  return produced_by;
 }
 
 std::set<std::string> symbols(const Program& program) {

@@ -8,7 +8,7 @@ namespace plimsoll::program {
 namespace {
 
 // Lets dimension `from_end` of operand `i` take part in `shape`.
-void merge(const Call& call, Dims& shape, int i, int from_end) {
+void merge(const OpCall& call, Dims& shape, int i, int from_end) {
   Dim& merged = shape[shape.rank() - from_end];
   const Dim size = call.shape(i).back(from_end);
   if (merged == 1) merged = size;
@@ -22,7 +22,7 @@ void merge(const Call& call, Dims& shape, int i, int from_end) {
 
 Type bit_mask(const Dims& shape) { return {DType::u8, {ceil_div(shape.elements(), 8)}}; }
 
-Dims broadcast(const Call& call, std::initializer_list<int> operands) {
+Dims broadcast(const OpCall& call, std::initializer_list<int> operands) {
   Dims shape;
   for (const int i : operands) {
     while (shape.rank() < call.shape(i).rank()) shape.push_back(1);
@@ -58,7 +58,7 @@ AxisSet reduced_axes(const Dims& axes, int rank) {
   return named;
 }
 
-AxisSet reduced_axes(const Call& call, int rank) {
+AxisSet reduced_axes(const OpCall& call, int rank) {
   const Dims& axes = call.dims("axes");
   for (const Dim axis : axes) {
     if (axis.constant() >= -rank && axis.constant() < rank) continue;
@@ -88,17 +88,17 @@ Dim reduced_count(const Dims& shape, AxisSet axes) {
   return count;
 }
 
-void require_number(const Call& call, int i) {
+void require_number(const OpCall& call, int i) {
   if (call.input(i).dtype == DType::boolean) {
     call.reject(fmt::format("{} must be floating or integer", call.def.input_name(i)));
   }
 }
 
-void require_integer(const Call& call, int i) {
+void require_integer(const OpCall& call, int i) {
   if (!is_integer(call.input(i).dtype)) call.reject(fmt::format("{} must be integer", call.def.input_name(i)));
 }
 
-DType dtype_attribute(const Call& call) {
+DType dtype_attribute(const OpCall& call) {
   const auto dtype = try_parse_dtype(call.word("dtype"));
   if (!dtype) call.reject(fmt::format("dtype is {}, expected a name like f32 or i64", call.word("dtype")));
   return *dtype;
@@ -110,18 +110,18 @@ Dims repeated(Dim dim, int rank) {
   return dims;
 }
 
-void require_one_each(const Call& call, const char* attribute, int rank) {
+void require_one_each(const OpCall& call, const char* attribute, int rank) {
   if (call.dims(attribute).rank() == rank) return;
   call.reject(fmt::format("{} is {}, expected one number for each of {} dimensions", attribute,
                           call.dims(attribute).text(), rank));
 }
 
-bool may_lie_in(Dim index, Dim size) {
+bool may_be_in(Dim index, Dim size) {
   if (index.is_constant() && index.constant() < 0) return false;
   const Dim beyond = index - size;
   return !beyond.is_constant() || beyond.constant() < 0;
 }
 
-Dim no_flops(const Call& /*call*/) { return 0; }
+Dim no_flops(const OpCall& /*call*/) { return 0; }
 
 }  // namespace plimsoll::program

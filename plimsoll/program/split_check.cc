@@ -1,4 +1,4 @@
-// Whether the samples of a model's batch are independent up to the loss, so that they may be taken in parts.
+// Whether the samples of a model's batch are independent up to the loss, so that they may be taken in micro-batches.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::optional<std::string> why_op_mixes_samples(const Program& program, const Op
     return fmt::format("{} takes statistics over the whole batch", label(program, op));
   }
   if (op.def->name == "attention_dropout") {
-    return fmt::format("{} cannot draw for a part of a batch", label(program, op));
+    return fmt::format("{} cannot draw for a micro-batch", label(program, op));
   }
   if (works_along_batch(program, op)) return fmt::format("{} works along the batch", label(program, op));
   for (const Value output : op.outputs) {
@@ -62,9 +62,9 @@ std::optional<std::string> why_op_mixes_samples(const Program& program, const Op
 }
 
 std::optional<std::string> why_loss_is_no_mean(const Program& program, Value loss) {
-  const int32_t made_by = producers(program)[static_cast<size_t>(loss.index)];
-  if (made_by < 0) return fmt::format("the loss %{} is made by no op", program[loss].name);
-  const Op& op = program.ops[static_cast<size_t>(made_by)];
+  const int32_t produced_by = producers(program)[static_cast<size_t>(loss.index)];
+  if (produced_by < 0) return fmt::format("the loss %{} is made by no op", program[loss].name);
+  const Op& op = program.ops[static_cast<size_t>(produced_by)];
   if (!std::string_view(op.def->name).ends_with("_loss") && op.def->name != "cross_entropy") {
     return fmt::format("the loss is made by {}, which is no mean over the samples", label(program, op));
   }
@@ -78,7 +78,7 @@ std::optional<std::string> why_loss_is_no_mean(const Program& program, Value los
 
 bool depends_on_batch(const Type& type) { return type.shape.bind({{"batch", 1}}) != type.shape; }
 
-std::optional<std::string> why_not_in_parts(const Program& model, Value loss, bool through_batch_norm) {
+std::optional<std::string> why_no_micro_batches(const Program& model, Value loss, bool through_batch_norm) {
   for (const Value input : model.inputs) {
     const Type& type = model[input].type;
     if (depends_on_batch(type) && !is_batch_first(type)) {
@@ -87,9 +87,9 @@ std::optional<std::string> why_not_in_parts(const Program& model, Value loss, bo
     }
   }
   if (auto why = why_loss_is_no_mean(model, loss)) return why;
-  const int32_t made_by = producers(model)[static_cast<size_t>(loss.index)];
+  const int32_t produced_by = producers(model)[static_cast<size_t>(loss.index)];
   for (size_t i = 0; i < model.ops.size(); ++i) {
-    if (static_cast<int32_t>(i) == made_by) continue;
+    if (static_cast<int32_t>(i) == produced_by) continue;
     if (auto why = why_op_mixes_samples(model, model.ops[i], through_batch_norm)) return why;
   }
   return std::nullopt;

@@ -16,7 +16,7 @@ namespace {
 
 LossMean mean_of(const Program& model, Value loss) {
   const Op& op = model.ops[static_cast<size_t>(producers(model)[static_cast<size_t>(loss.index)])];
-  const OpCall call(model, op);
+  const OwnedOpCall call(model, op);
   LossMean mean{op.inputs[1], {}, call->word("reduction") == "sum"};
   if (op.def->name == "cross_entropy") mean.ignored = call->integer("ignored_index");
   return mean;
@@ -69,7 +69,7 @@ void add_to_sum(Builder& b, Value sum, const Trained& one) {
 }
 
 // Forward, backward and the sums, with the same state as `update`.
-Program part_program(Builder b, std::span<const Trained> trained, const Program& update) {
+Program micro_batch_program(Builder b, std::span<const Trained> trained, const Program& update) {
   std::vector<Value> sums;
   for (size_t i = b.program().state.size(); i < update.state.size(); ++i) {
     const ValueInfo& state = update[update.state[i]];
@@ -82,16 +82,16 @@ Program part_program(Builder b, std::span<const Trained> trained, const Program&
     add_to_sum(b, sums[i], trained[i]);
     after.resize(b.program().ops.size() - first, trained[i].made);
   }
-  Program part = std::move(b).finish();
-  place_after(part, first, after);
-  return eliminate_dead_code(std::move(part));
+  Program micro_batch = std::move(b).finish();
+  place_after(micro_batch, first, after);
+  return eliminate_dead_code(std::move(micro_batch));
 }
 
 }  // namespace
 
 SplitStep split_training_step(Program model, Value loss, const SplitOptions& options) {
-  if (const auto why = why_not_in_parts(model, loss, options.through_batch_norm)) {
-    throw UnsupportedError(fmt::format("the batch cannot be taken in parts: {}", *why));
+  if (const auto why = why_no_micro_batches(model, loss, options.through_batch_norm)) {
+    throw UnsupportedError(fmt::format("the batch cannot be taken in micro-batches: {}", *why));
   }
   SplitStep split;
   split.mean = mean_of(model, loss);
@@ -99,14 +99,14 @@ SplitStep split_training_step(Program model, Value loss, const SplitOptions& opt
   widen_seeds(model);
   model.outputs = {loss};
   Builder b(model);
-  Value weight = b.input("part.weight", b.type(loss));
+  Value weight = b.input("micro_batch.weight", b.type(loss));
   if (options.train.scale_loss) weight = mul(b, weight, scale_of_loss(b).value);
   const std::vector<Trained> trained = find_trained(b, loss, weight);
   split.update = update_program(model, trained, options.train);
-  split.part = part_program(std::move(b), trained, split.update);
-  split.mean.counted = split.part.find(counted);
-  for (const Value input : split.part.inputs) {
-    if (depends_on_batch(split.part[input].type)) split.samples.push_back(input);
+  split.micro_batch = micro_batch_program(std::move(b), trained, split.update);
+  split.mean.counted = split.micro_batch.find(counted);
+  for (const Value input : split.micro_batch.inputs) {
+    if (depends_on_batch(split.micro_batch[input].type)) split.samples.push_back(input);
   }
   return split;
 }

@@ -60,8 +60,8 @@ struct Updater {
     const Value dw = trained.gradient;
     if (options.optimizer == Optimizer::sgd) {
       sgd(b, w, dw, rate, {options.weight_decay, scale});
-    } else if (is_coded(w)) {
-      update_coded(w, dw);
+    } else if (is_quantized(w)) {
+      update_quantized(w, dw);
     } else {
       update_plain(w, dw);
     }
@@ -77,19 +77,19 @@ struct Updater {
     }
   }
 
-  void update_coded(Value w, Value dw) {
+  void update_quantized(Value w, Value dw) {
     if (options.optimizer == Optimizer::momentum) {
-      momentum_8bit(b, w, dw, coded(w, "velocity"), step, rate, momentum_options());
+      momentum_8bit(b, w, dw, quantized(w, "velocity"), step, rate, momentum_options());
     } else {
-      const CodedMoments moments{coded(w, "mean"), coded(w, "square")};
+      const Moments8Bit moments{quantized(w, "mean"), quantized(w, "square")};
       const auto emit = options.optimizer == Optimizer::adam ? adam_8bit : adamw_8bit;
       emit(b, w, dw, moments, step, rate, adam_options());
     }
   }
 
-  bool is_coded(Value w) const {
+  bool is_quantized(Value w) const {
     const Dim elements = b.shape(w).elements();
-    return options.eight_bit_state && elements.is_constant() && elements.constant() >= kLeastCoded;
+    return options.eight_bit_state && elements.is_constant() && elements.constant() >= kLeastQuantized;
   }
   MomentumOptions momentum_options() const { return {options.momentum, options.nesterov, options.weight_decay, scale}; }
   AdamOptions adam_options() const { return {options.beta1, options.beta2, options.eps, options.weight_decay, scale}; }
@@ -98,7 +98,7 @@ struct Updater {
     return b.state(fmt::format("optimizer.{}.{}", b.program()[w].name, what), type);
   }
   Value state(Value w, std::string_view what) { return state(w, what, b.type(w)); }
-  Coded coded(Value w, std::string_view what) {
+  State8Bit quantized(Value w, std::string_view what) {
     const Value codes = state(w, what, {DType::u8, b.shape(w)});
     const Type scales{DType::f32, {scales_of(b.shape(w).elements())}};
     return {codes, state(w, fmt::format("{}_scales", what), scales)};
@@ -117,12 +117,12 @@ std::vector<Trained> find_trained(Builder& b, Value loss, Value seed) {
   const Root root{loss, seed};
   const std::vector<Value> found =
       seed ? gradients(b, std::span(&root, 1), parameters) : gradients(b, loss, parameters);
-  const std::vector<int32_t> made_by = producers(b.program());
+  const std::vector<int32_t> produced_by = producers(b.program());
   const std::vector<int32_t> touched = last_touches(b.program());
   std::vector<Trained> trained;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!found[i]) continue;
-    const int32_t made = made_by[static_cast<size_t>(found[i].index)];
+    const int32_t made = produced_by[static_cast<size_t>(found[i].index)];
     const int32_t read = touched[static_cast<size_t>(parameters[i].index)];
     trained.push_back({parameters[i], found[i], made, std::max(made, read)});
   }

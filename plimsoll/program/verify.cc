@@ -89,17 +89,17 @@ void check_writers(const Program& program, Problems& problems) {
 }
 
 // The ops that op `i` waits for.
-std::vector<size_t> waits_for(const Program& program, const std::vector<int32_t>& made_by, size_t i) {
+std::vector<size_t> waits_for(const Program& program, const std::vector<int32_t>& produced_by, size_t i) {
   std::vector<size_t> ops;
   for (const Value input : program.ops[i].inputs) {
-    const int32_t maker = made_by[static_cast<size_t>(input.index)];
+    const int32_t maker = produced_by[static_cast<size_t>(input.index)];
     if (maker >= 0) ops.push_back(static_cast<size_t>(maker));
   }
   return ops;
 }
 
 // Ops on a cycle, in the order that each waits for the next; empty when there is none.
-std::vector<size_t> find_cycle(const Program& program, const std::vector<int32_t>& made_by) {
+std::vector<size_t> find_cycle(const Program& program, const std::vector<int32_t>& produced_by) {
   enum Mark : uint8_t { fresh, open, done };
   std::vector<Mark> marks(program.ops.size(), fresh);
   std::vector<size_t> path;
@@ -108,7 +108,7 @@ std::vector<size_t> find_cycle(const Program& program, const std::vector<int32_t
     while (!path.empty()) {
       const size_t op = path.back();
       marks[op] = open;
-      const auto next = waits_for(program, made_by, op);
+      const auto next = waits_for(program, produced_by, op);
       const auto waiting = std::find_if(next.begin(), next.end(), [&](size_t other) { return marks[other] != done; });
       if (waiting == next.end()) {
         marks[op] = done;
@@ -125,18 +125,18 @@ std::vector<size_t> find_cycle(const Program& program, const std::vector<int32_t
 }
 
 void check_order(const Program& program, Problems& problems) {
-  const std::vector<int32_t> made_by = producers(program);
+  const std::vector<int32_t> produced_by = producers(program);
   bool in_order = true;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     for (const Value input : program.ops[i].inputs) {
-      if (made_by[static_cast<size_t>(input.index)] < static_cast<int32_t>(i)) continue;
+      if (produced_by[static_cast<size_t>(input.index)] < static_cast<int32_t>(i)) continue;
       in_order = false;
       report(problems, "{} reads %{} before it is made", name_of(program, program.ops[i]), program[input].name);
     }
   }
   if (in_order) return;
   std::vector<std::string> names;
-  for (const size_t op : find_cycle(program, made_by)) names.push_back(name_of(program, program.ops[op]));
+  for (const size_t op : find_cycle(program, produced_by)) names.push_back(name_of(program, program.ops[op]));
   if (!names.empty()) report(problems, "a cycle: {} wait for each other", fmt::join(names, ", "));
 }
 
@@ -156,13 +156,13 @@ struct Placement {
       false;  // or in a storage of its own: a size that was bound may allow a view where others need a copy
 };
 
-Placement placement(const Program& program, const Op& op, const Call& call, size_t k) {
+Placement placement(const Program& program, const Op& op, const OpCall& call, size_t k) {
   for (const Overwrite& overwrite : op.def->overwrites) {
     if (static_cast<size_t>(overwrite.output) != k) continue;
     const ValueInfo& input = program[op.inputs[static_cast<size_t>(overwrite.input)]];
     return {input.storage, input.view};
   }
-  if (op.def->makes_views()) {
+  if (op.def->produces_views()) {
     const ValueInfo& input = program[op.inputs[0]];
     if (const auto view = op.def->view_of(call, layout(input), static_cast<int>(k))) return {input.storage, view, true};
   }
@@ -179,14 +179,14 @@ bool same_places(const Dims& shape, const Layout& a, const Layout& b) {
   return true;
 }
 
-bool lies_well(const ValueInfo& value, Value self, const Placement& expected) {
+bool has_expected_placement(const ValueInfo& value, Value self, const Placement& expected) {
   if (expected.or_copied && value.storage == self && !value.view) return true;
   if (value.storage != expected.storage || value.view.has_value() != expected.view.has_value()) return false;
   return !value.view || same_places(value.type.shape, *value.view, *expected.view);
 }
 
 void check_outputs(const Program& program, const Op& op, Problems& problems) {
-  const OpCall call(program, op);
+  const OwnedOpCall call(program, op);
   const std::vector<Type> inferred = op.def->infer(*call);
   if (inferred.size() != op.outputs.size()) {
     return report(problems, "{} has {} outputs, expected {}", name_of(program, op), op.outputs.size(), inferred.size());
@@ -198,7 +198,7 @@ void check_outputs(const Program& program, const Op& op, Problems& problems) {
       report(problems, "%{} is {}, but {} gives {}", value.name, value.type.text(), op.def->name, inferred[k].text());
     }
     const Placement expected = placement(program, op, *call, k);
-    if (!lies_well(value, op.outputs[k], expected)) {
+    if (!has_expected_placement(value, op.outputs[k], expected)) {
       report(problems, "%{} does not lie where {} puts it: in the storage of %{}", value.name, op.def->name,
              program[expected.storage].name);
     }
@@ -230,7 +230,10 @@ void check_sources(const Program& program, Problems& problems) {
 class Contents {
  public:
   Contents(const Program& program, Problems& problems)
-      : program_(program), problems_(problems), made_at_(program.values.size(), 0), writer_(program.values.size()) {}
+      : program_(program),
+        problems_(problems),
+        produced_at_(program.values.size(), 0),
+        writer_(program.values.size()) {}
 
   void check() {
     for (size_t i = 0; i < program_.ops.size(); ++i) step(program_.ops[i], static_cast<int>(i) + 1);
@@ -246,7 +249,7 @@ class Contents {
   void step(const Op& op, int now) {
     for (const Value input : op.inputs) read(input, name_of(program_, op));
     for (const Value output : op.outputs) {
-      if (output) made_at_[static_cast<size_t>(output.index)] = now;
+      if (output) produced_at_[static_cast<size_t>(output.index)] = now;
     }
     for (const Overwrite& overwrite : op.def->overwrites) {
       const Value output = op.outputs[static_cast<size_t>(overwrite.output)];
@@ -256,7 +259,7 @@ class Contents {
 
   void read(Value value, std::string_view reader) {
     const Writer& writer = writer_[static_cast<size_t>(program_[value].storage.index)];
-    if (made_at_[static_cast<size_t>(value.index)] >= writer.at) return;
+    if (produced_at_[static_cast<size_t>(value.index)] >= writer.at) return;
     report(problems_, "{} reads %{} after %{} has overwritten it", reader, program_[value].name,
            program_[writer.output].name);
   }
@@ -273,8 +276,8 @@ class Contents {
 
   const Program& program_;
   Problems& problems_;
-  std::vector<int> made_at_;    // by value: 1 + the op's place
-  std::vector<Writer> writer_;  // by storage
+  std::vector<int> produced_at_;  // by value: 1 + the op's place
+  std::vector<Writer> writer_;    // by storage
 };
 
 }  // namespace

@@ -7,14 +7,14 @@
 namespace plimsoll::program {
 namespace {
 
-void require_at_least(const Call& call, std::string_view what, const Dims& dims, int64_t least) {
+void require_at_least(const OpCall& call, std::string_view what, const Dims& dims, int64_t least) {
   const bool holds =
       std::all_of(dims.begin(), dims.end(), [&](Dim dim) { return !dim.is_constant() || dim.constant() >= least; });
   if (!holds) call.reject(fmt::format("{} is {}, expected at least {} everywhere", what, dims.text(), least));
 }
 
 // The padding on one side of every dimension.
-Dims side(const Call& call, int rank, int first) {
+Dims side(const OpCall& call, int rank, int first) {
   const Dims& padding = call.dims("padding");
   if (padding.rank() != 2 * rank) return spread_over(call, "padding", rank, 0);
   return Dims(std::span(padding.begin() + first, static_cast<size_t>(rank)));
@@ -35,7 +35,7 @@ std::vector<AttributeSpec> window_attributes() {
           {"dilation", AttributeKind::integers, Attribute(Dims())}};
 }
 
-Dims spread_over(const Call& call, std::string_view name, int rank, Dim fallback) {
+Dims spread_over(const OpCall& call, std::string_view name, int rank, Dim fallback) {
   const Dims& given = call.dims(name);
   if (given.rank() == rank) return given;
   if (given.rank() > 1) {
@@ -47,7 +47,7 @@ Dims spread_over(const Call& call, std::string_view name, int rank, Dim fallback
   return all;
 }
 
-Window window_of(const Call& call, const Dims& kernel) {
+Window window_of(const OpCall& call, const Dims& kernel) {
   const int rank = kernel.rank();
   const Window window{kernel, spread_over(call, "stride", rank, 1), spread_over(call, "dilation", rank, 1),
                       side(call, rank, 0), side(call, rank, rank)};
@@ -58,7 +58,7 @@ Window window_of(const Call& call, const Dims& kernel) {
   return window;
 }
 
-Dims spatial(const Call& call, const Dims& shape) {
+Dims spatial(const OpCall& call, const Dims& shape) {
   const int rank = shape.rank() - 2;
   if (rank < 1 || rank > 3) {
     call.reject(fmt::format("{} must be [batch, channels] and one to three spatial dimensions", shape.text()));
@@ -66,7 +66,7 @@ Dims spatial(const Call& call, const Dims& shape) {
   return Dims(std::span(shape.begin() + 2, static_cast<size_t>(rank)));
 }
 
-Dims sized(const Call& call, const Dims& x) {
+Dims sized(const OpCall& call, const Dims& x) {
   const Dims plane = spatial(call, x);
   const Dims size = spread_over(call, "size", plane.rank(), 0);
   Dims y = {x[0], x[1]};
@@ -78,7 +78,7 @@ Dims sized(const Call& call, const Dims& x) {
   return y;
 }
 
-Dims window_counts(const Call& call, const Window& window, const Dims& x, bool ceil_mode) {
+Dims window_counts(const OpCall& call, const Window& window, const Dims& x, bool ceil_mode) {
   Dims counts;
   for (int axis = 0; axis < window.rank(); ++axis) {
     const Dim count = window.count(axis, x[axis + 2], ceil_mode);

@@ -33,19 +33,19 @@ struct Window {
 std::vector<AttributeSpec> window_attributes();
 
 // An attribute that is such a list; `fallback` where it is empty.
-Dims spread_over(const Call& call, std::string_view name, int rank, Dim fallback);
+Dims spread_over(const OpCall& call, std::string_view name, int rank, Dim fallback);
 
 // The window of a call that has these attributes. Rejects what is not positive, and negative padding.
-Window window_of(const Call& call, const Dims& kernel);
+Window window_of(const OpCall& call, const Dims& kernel);
 
 // The dimensions after batch and channels. Rejects other shapes than those with one to three of them.
-Dims spatial(const Call& call, const Dims& shape);
+Dims spatial(const OpCall& call, const Dims& shape);
 
 // [batch, channels] of x and the spatial dimensions that the attribute `size` says, a list as above. Rejects empty
 // ones.
-Dims sized(const Call& call, const Dims& x);
+Dims sized(const OpCall& call, const Dims& x);
 
 // How many windows there are along each dimension of x. Rejects an x that has none.
-Dims window_counts(const Call& call, const Window& window, const Dims& x, bool ceil_mode = false);
+Dims window_counts(const OpCall& call, const Window& window, const Dims& x, bool ceil_mode = false);
 
 }  // namespace plimsoll::program

@@ -5,15 +5,15 @@
 #include <cstring>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::run {
 namespace {
 
 void check(const program::ValueInfo& value) {
   const DType dtype = value.type.dtype;
-  if (dtype == DType::f32 || kernels::is_half(dtype)) return;
+  if (dtype == DType::f32 || kernels::is_low_precision(dtype)) return;
   throw ArgumentError(fmt::format("%{} is {}, expected f32, f16 or bf16", value.name, value.type.text()));
 }
 
@@ -28,8 +28,8 @@ std::vector<float> read_floats(Executor& executor, program::Value value) {
   if (info.type.dtype == DType::f32) {
     std::memcpy(floats.data(), bytes.data(), bytes.size());
   } else {
-    kernels::half_lines(info.type.dtype)
-        .widen(floats.data(), executor.data<uint16_t>(value).data(), static_cast<int64_t>(floats.size()));
+    kernels::low_precision_lines(info.type.dtype)
+        .upcast(floats.data(), executor.data<uint16_t>(value).data(), static_cast<int64_t>(floats.size()));
   }
   return floats;
 }
@@ -39,8 +39,8 @@ void write_rounded(DType dtype, std::span<const float> floats, std::span<std::by
   if (dtype == DType::f32) {
     std::memcpy(into.data(), floats.data(), floats.size_bytes());
   } else {
-    kernels::half_lines(dtype).narrow(reinterpret_cast<uint16_t*>(into.data()), floats.data(),
-                                      static_cast<int64_t>(floats.size()));
+    kernels::low_precision_lines(dtype).downcast(reinterpret_cast<uint16_t*>(into.data()), floats.data(),
+                                                 static_cast<int64_t>(floats.size()));
   }
 }
 

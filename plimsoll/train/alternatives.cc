@@ -26,8 +26,8 @@ class AlternativeSearch {
     const Allowed allowed = parse_allowed(request_.allow);
     const bool has_state = request_.step.training && request_.step.train.optimizer != program::Optimizer::sgd;
     std::vector<std::function<void()>> ways;
-    if (request_.micro_batches && !allowed.batch_norm_parts && why_whole.find("batch_norm") != why_whole.npos) {
-      ways.emplace_back([this] { allow(kBatchNormParts, "changes the statistics"); });
+    if (request_.micro_batches && !allowed.batch_norm_micro_batches && why_whole.find("batch_norm") != why_whole.npos) {
+      ways.emplace_back([this] { allow(kBatchNormMicroBatches, "changes the statistics"); });
     }
     if (has_state && !allowed.eight_bit_state) {
       ways.emplace_back([this] { allow(kEightBitState, "rounds the optimizer's state"); });
@@ -74,7 +74,7 @@ class AlternativeSearch {
   void allow(std::string_view measure, const char* note) {
     StepRequest request = request_;
     request.allow.emplace_back(measure);
-    const StateForm state = measure == kEightBitState ? StateForm::coded : StateForm::any;  // f32 was tried
+    const StateForm state = measure == kEightBitState ? StateForm::quantized : StateForm::any;  // f32 was tried
     plans(request, {"allow", std::string(measure), note}, state);
   }
 
@@ -122,11 +122,11 @@ class AlternativeSearch {
 }  // namespace
 
 plan::StepOfBatch step_of_batch(const StepRequest& request) {
-  const bool coded = parse_allowed(request.allow).eight_bit_state;
-  return [request, coded](int64_t batch) {
+  const bool quantized = parse_allowed(request.allow).eight_bit_state;
+  return [request, quantized](int64_t batch) {
     models::StepOptions asked = request.step;
     asked.sizes["batch"] = batch;
-    asked.train.eight_bit_state = coded;
+    asked.train.eight_bit_state = quantized;
     return kernels::prepare(models::build_step(request.model, asked), {.threads = request.threads});
   };
 }

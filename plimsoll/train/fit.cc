@@ -46,7 +46,7 @@ plan::StepForms trimming(const plan::StepForms& forms) {
     };
   };
   if (forms.whole) trimmed.whole = trim_before(forms.whole);
-  if (forms.part) trimmed.part = trim_before(forms.part);
+  if (forms.micro_batch) trimmed.micro_batch = trim_before(forms.micro_batch);
   if (forms.update) trimmed.update = trim_before(forms.update);
   if (forms.formed) trimmed.formed = trim_before(forms.formed);
   if (forms.learn) trimmed.learn = trim_before(forms.learn);
@@ -153,22 +153,22 @@ std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& bu
   return Fitting(forms, budget, options).run();
 }
 
-std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
-                                    const plan::PlanOptions& options) {
+std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget,
+                                    SpillFile& spill_store, const plan::PlanOptions& options) {
   SpillFile::Job last = -1;
   for_each_kept(*fit.session, [&](const std::string& name, std::span<std::byte> bytes) {
     const auto size = static_cast<int64_t>(bytes.size());
-    last = stash.write(bytes.data(), size, stash.slot(name, size));
+    last = spill_store.write(bytes.data(), size, spill_store.slot(name, size));
   });
-  stash.wait(last);
+  spill_store.wait(last);
   fit.session.reset();
   auto fitted = Fitting(forms, budget, options).run();
   if (auto* again = std::get_if<Fit>(&fitted)) {
     for_each_kept(*again->session, [&](const std::string& name, std::span<std::byte> bytes) {
       const auto size = static_cast<int64_t>(bytes.size());
-      last = stash.read(bytes.data(), size, stash.slot(name, size));
+      last = spill_store.read(bytes.data(), size, spill_store.slot(name, size));
     });
-    stash.wait(last);
+    spill_store.wait(last);
   }
   return fitted;
 }

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "plimsoll/memory/spill_file.h"
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/run/session.h"
 
 namespace plimsoll::train {
@@ -44,7 +44,7 @@ std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& bu
 // The same training within another budget: what the programs keep goes to `stash` while the arena is given back and the
 // step planned again, and comes back by name. Between steps; `forms` are of the same model. When it does not fit, the
 // session is gone and what was kept is in the stash alone. SystemError when the disk is full, with `fit` as it was.
-std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget, SpillFile& stash,
-                                    const plan::PlanOptions& options = {});
+std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget,
+                                    SpillFile& spill_store, const plan::PlanOptions& options = {});
 
 }  // namespace plimsoll::train

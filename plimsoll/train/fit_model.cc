@@ -16,7 +16,7 @@ namespace {
 
 // State stays as it is while a run goes on.
 StateForm state_of(const Fit& fit) {
-  if (!fit.plan.changes.empty()) return StateForm::coded;
+  if (!fit.plan.changes.empty()) return StateForm::quantized;
   run::Session& session = *fit.session;
   const program::Program& updating = session.executor(session.executors() - 1).program();
   return program::spilled_values(updating).empty() ? StateForm::f32 : StateForm::in_file;
@@ -40,10 +40,10 @@ std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& s
 
 std::variant<Fit, NoFit> refit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
                                      Fit& fit) {
-  SpillFile stash(spill_dir.empty() ? std::filesystem::temp_directory_path().string() : spill_dir);
+  SpillFile spill_store(spill_dir.empty() ? std::filesystem::temp_directory_path().string() : spill_dir);
   plan::PlanOptions asked;
   if (!spill_dir.empty()) asked.spill = model.spill_in(spill_dir);
-  return refit_step(fit, model.forms(state_of(fit)), budget, stash, asked);
+  return refit_step(fit, model.forms(state_of(fit)), budget, spill_store, asked);
 }
 
 std::vector<Alternative> alternatives_to(const ModelForms& model, const std::string& spill_dir, const Budget& budget,

@@ -27,7 +27,7 @@ std::vector<Alternative> alternatives_to(const ModelForms& model, const std::str
 std::string refusal_text(const ModelForms& model, const Budget& budget, const NoFit& no_fit,
                          const std::vector<Alternative>& ways);
 
-// "--batch 8 (1.97 GiB, 41.0 ms a sample) | --allow batch-norm-parts (1.99 GiB, 52.3 ms a sample, changes ..)"
+// "--batch 8 (1.97 GiB, 41.0 ms a sample) | --allow batch-norm-micro-batches (1.99 GiB, 52.3 ms a sample, changes ..)"
 std::string alternatives_text(const std::vector<Alternative>& ways);
 
 }  // namespace plimsoll::train

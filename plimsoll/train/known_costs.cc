@@ -18,7 +18,7 @@ KnownCosts::KnownCosts(Listener listener) : listener_(std::move(listener)) {
 bool KnownCosts::learn(const plan::StepPlan& step, double time_limit_s) {
   plan::MeasureOptions options{.budget = {step.budget_bytes, "--budget"}, .time_limit_s = time_limit_s};
   options.budget.bytes = std::min(options.budget.bytes, machine_budget().bytes);
-  options.told = listener_.on_measure;
+  options.on_progress = listener_.on_measure;
   std::vector<const kernels::Lowered*> programs;
   for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);
   if (!plan::measure_costs(programs, options, table())) return false;

@@ -7,7 +7,7 @@
 
 #include "plimsoll/plan/cost_cache.h"
 #include "plimsoll/plan/measure.h"
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 
 namespace plimsoll::train {
 

@@ -26,13 +26,13 @@ plan::Setting setting_of(const StepRequest& request) {
 Allowed parse_allowed(const std::vector<std::string>& allow) {
   Allowed allowed;
   for (const std::string& measure : allow) {
-    if (measure == kBatchNormParts) {
-      allowed.batch_norm_parts = true;
+    if (measure == kBatchNormMicroBatches) {
+      allowed.batch_norm_micro_batches = true;
     } else if (measure == kEightBitState) {
       allowed.eight_bit_state = true;
     } else {
       throw ArgumentError(
-          fmt::format("--allow {}: expected {} or {}", quote(measure), kBatchNormParts, kEightBitState));
+          fmt::format("--allow {}: expected {} or {}", quote(measure), kBatchNormMicroBatches, kEightBitState));
     }
   }
   return allowed;
@@ -44,39 +44,40 @@ ModelForms::ModelForms(StepRequest request)
       costs_(std::make_shared<KnownCosts>(request_.listener)),
       setting_(setting_of(request_)) {
   const Allowed allowed = parse_allowed(request_.allow);
-  f32_.asked.through_batch_norm = allowed.batch_norm_parts;
+  f32_.asked.through_batch_norm = allowed.batch_norm_micro_batches;
   const bool has_state = f32_.asked.training && f32_.asked.train.optimizer != program::Optimizer::sgd;
-  if (allowed.eight_bit_state && has_state) coded_ = f32_;
-  if (coded_) coded_->asked.train.eight_bit_state = true;
-  if (f32_.asked.training && request_.micro_batches) build_parts();
+  if (allowed.eight_bit_state && has_state) quantized_ = f32_;
+  if (quantized_) quantized_->asked.train.eight_bit_state = true;
+  if (f32_.asked.training && request_.micro_batches) build_micro_batches();
 }
 
 plan::StepForms ModelForms::forms(StateForm state) const {
   plan::StepForms forms = forms_of(f32_, state == StateForm::in_file ? kLeastSpilled : INT64_MAX);
-  if (!coded_ || state == StateForm::f32 || state == StateForm::in_file) return forms;
-  const plan::ChangedForms changed{forms_of(*coded_, INT64_MAX), std::string(kEightBitState), "optimizer state",
-                                   state == StateForm::coded};
+  if (!quantized_ || state == StateForm::f32 || state == StateForm::in_file) return forms;
+  const plan::ChangedForms changed{forms_of(*quantized_, INT64_MAX), std::string(kEightBitState), "optimizer state",
+                                   state == StateForm::quantized};
   forms.otherwise = std::make_shared<const plan::ChangedForms>(changed);
   return forms;
 }
 
-plan::StepForms ModelForms::least_forms() const { return forms_of(coded_ ? *coded_ : f32_, INT64_MAX); }
+plan::StepForms ModelForms::least_forms() const { return forms_of(quantized_ ? *quantized_ : f32_, INT64_MAX); }
 
 void ModelForms::start(run::Executor& executor, uint64_t seed) const {
-  if (f32_.parts) return start_values(executor, f32_.parts->inits, f32_.parts->state_inits, seed);
+  if (f32_.micro_batches)
+    return start_values(executor, f32_.micro_batches->inits, f32_.micro_batches->state_inits, seed);
   const models::Step step = models::build_whole_step(request_.model, f32_.asked);
   start_values(executor, step.inits, step.state_inits, seed, step.quantized);
 }
 
 const program::SplitStep& ModelForms::split_of(const plan::StepPlan& plan) const {
-  return plan.changes.empty() ? f32_.parts->split : coded_->parts->split;
+  return plan.changes.empty() ? f32_.micro_batches->split : quantized_->micro_batches->split;
 }
 
-void ModelForms::build_parts() {
-  places_ = models::find_slice_places(request_.model, f32_.asked);
+void ModelForms::build_micro_batches() {
+  places_ = models::find_chunk_places(request_.model, f32_.asked);
   try {
-    f32_.parts = models::build_parts_step(request_.model, f32_.asked);
-    if (coded_) coded_->parts = models::build_parts_step(request_.model, coded_->asked);
+    f32_.micro_batches = models::build_micro_batch_step(request_.model, f32_.asked);
+    if (quantized_) quantized_->micro_batches = models::build_micro_batch_step(request_.model, quantized_->asked);
   } catch (const UnsupportedError& error) {
     why_whole_ = error.what();
   }
@@ -102,9 +103,11 @@ plan::StepForms ModelForms::forms_of(const Built& built, int64_t spilled) const 
       return prepare(program::spill_state(models::build_step(model, asked), spilled));
     };
   }
-  if (!built.parts) return forms;
-  const auto split = std::make_shared<program::SplitStep>(program::spill_state(built.parts->split, spilled));
-  forms.part = [this, split](int64_t size) { return prepare(program::bind(split->part, {{"batch", size}})); };
+  if (!built.micro_batches) return forms;
+  const auto split = std::make_shared<program::SplitStep>(program::spill_state(built.micro_batches->split, spilled));
+  forms.micro_batch = [this, split](int64_t size) {
+    return prepare(program::bind(split->micro_batch, {{"batch", size}}));
+  };
   forms.update = [this, split] { return prepare(split->update); };
   return forms;
 }

@@ -1,4 +1,4 @@
-// A step of a model in all the forms that a plan may give it (plan/parts.h), with what is known of its costs.
+// A step of a model in all the forms that a plan may give it (plan/micro_batches.h), with what is known of its costs.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@
 namespace plimsoll::train {
 
 // Measures that change the numbers, by the user's leave.
-inline constexpr std::string_view kBatchNormParts = "batch-norm-parts";
+inline constexpr std::string_view kBatchNormMicroBatches = "batch-norm-micro-batches";
 inline constexpr std::string_view kEightBitState = "8-bit-state";
 
 struct Allowed {
-  bool batch_norm_parts = false;
+  bool batch_norm_micro_batches = false;
   bool eight_bit_state = false;
 };
 
@@ -40,10 +40,10 @@ struct StepRequest {
 
 // Where optimizer state lies, and how.
 enum class StateForm : uint8_t {
-  any,      // in memory: in f32, or in 8 bits where that is allowed and f32 does not fit
-  f32,      // in memory
-  coded,    // in memory, in 8 bits
-  in_file,  // in the spill file, which must be set, in f32
+  any,        // in memory: in f32, or in 8 bits where that is allowed and f32 does not fit
+  f32,        // in memory
+  quantized,  // in memory, in 8 bits
+  in_file,    // in the spill file, which must be set, in f32
 };
 
 // What its plan::StepForms make refers to it: it stays where it is, and outlives them.
@@ -56,7 +56,7 @@ class ModelForms {
   plan::StepForms forms(StateForm state = StateForm::any) const;
   // With all that is allowed, needed or not: where what counts is how little will do.
   plan::StepForms least_forms() const;
-  bool may_code() const { return coded_.has_value(); }
+  bool may_quantize() const { return quantized_.has_value(); }
 
   // Gives parameters and state their first values.
   void start(run::Executor& executor, uint64_t seed) const;
@@ -79,20 +79,20 @@ class ModelForms {
   // The step with its state in one form.
   struct Built {
     models::StepOptions asked;
-    std::optional<models::PartsStep> parts = {};
+    std::optional<models::MicroBatchStep> micro_batches = {};
   };
 
-  void build_parts();
+  void build_micro_batches();
   // The state of parameters of at least `spilled` bytes lies in the spill file.
   plan::StepForms forms_of(const Built& built, int64_t spilled) const;
   kernels::Lowered prepare(program::Program program) const;
 
   StepRequest request_;
   Built f32_;
-  std::optional<Built> coded_;  // where it is allowed
+  std::optional<Built> quantized_;  // where it is allowed
   std::shared_ptr<KnownCosts> costs_;
   plan::Setting setting_;
-  program::SlicePlaces places_;
+  program::ChunkPlaces places_;
   std::string why_whole_;
 };
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/kernels/cut.h"
-#include "plimsoll/kernels/noise.h"
+#include "plimsoll/kernels/random_fill.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/random.h"
 #include "plimsoll/run/floats.h"
@@ -22,7 +22,7 @@ using program::Value;
 // What an op admits in operand `operand`, or nothing when it does not read indices there.
 std::optional<int64_t> admitted(const Program& program, const Op& op, size_t operand) {
   const std::string_view name = op.def->name;
-  const program::OpCall call(program, op);
+  const program::OwnedOpCall call(program, op);
   if (operand == 1 && (name == "embedding" || name == "embedding_i8")) return call->shape(0)[0].constant();
   if (operand == 1 && name == "gather") return call->shape(0)[call->axis("axis")].constant();
   if (operand == 1 && name == "cross_entropy") return call->shape(0)[call->axis("axis")].constant();
@@ -42,11 +42,11 @@ std::span<T> as(std::span<std::byte> bytes) {
 }
 
 // A sample of f32 at a time.
-void fill_halves(std::span<std::byte> into, DType dtype, std::span<const uint32_t> keys, int threads) {
+void fill_low_precision(std::span<std::byte> into, DType dtype, std::span<const uint32_t> keys, int threads) {
   const size_t bytes = into.size() / keys.size();
   std::vector<float> sample(bytes / 2);
   for (size_t i = 0; i < keys.size(); ++i) {
-    kernels::fill_noise(sample, keys.subspan(i, 1), threads);
+    kernels::random_fill(sample, keys.subspan(i, 1), threads);
     run::write_rounded(dtype, sample, into.subspan(i * bytes, bytes));
   }
 }
@@ -72,11 +72,11 @@ void SyntheticBatch::read(const Program& program, Value input, int64_t first, st
     keys[i] = program::random_bits(seed_, stream, static_cast<uint64_t>(first) + i);
   }
   if (info.type.dtype == DType::f32) {
-    kernels::fill_noise(as<float>(into), keys, threads_);
-  } else if (kernels::is_half(info.type.dtype)) {
-    fill_halves(into, info.type.dtype, keys, threads_);
+    kernels::random_fill(as<float>(into), keys, threads_);
+  } else if (kernels::is_low_precision(info.type.dtype)) {
+    fill_low_precision(into, info.type.dtype, keys, threads_);
   } else if (info.type.dtype == DType::i64) {
-    kernels::fill_noise(as<int64_t>(into), keys, index_range(program, input), threads_);
+    kernels::random_fill(as<int64_t>(into), keys, index_range(program, input), threads_);
   } else {
     throw UnsupportedError(fmt::format("no data can be made up for %{}: it is {}, expected f32, f16, bf16 or i64",
                                        info.name, info.type.text()));

@@ -10,8 +10,8 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/train/fit_model.h"
 #include "plimsoll/train/kept_values.h"
+#include "plimsoll/train/micro_batch_trainer.h"
 #include "plimsoll/train/overhead.h"
-#include "plimsoll/train/parts_trainer.h"
 #include "plimsoll/train/refuse.h"
 
 namespace plimsoll::train {
@@ -91,8 +91,9 @@ struct Training::Impl {
     fit = std::move(std::get<Fit>(fitted));
     plan = describe(fit, budget);
     TrainerOptions trainer_options{.rate = options.optimizer.lr, .seed = options.seed, .steps_before = steps()};
-    if (fit.plan.in_parts()) {
-      trainer.emplace<PartsTrainer>(parts_of(*fit.session, fit.plan.sizes, model.split_of(fit.plan)), trainer_options);
+    if (fit.plan.in_micro_batches()) {
+      trainer.emplace<MicroBatchTrainer>(micro_batches_of(*fit.session, fit.plan.sizes, model.split_of(fit.plan)),
+                                         trainer_options);
     } else {
       trainer.emplace<Trainer>(fit.session->executor(), trainer_options);
     }
@@ -102,13 +103,13 @@ struct Training::Impl {
   template <class F>
   auto visit(const F& f) {
     if (auto* whole = std::get_if<Trainer>(&trainer)) return f(*whole);
-    return f(std::get<PartsTrainer>(trainer));
+    return f(std::get<MicroBatchTrainer>(trainer));
   }
 
   int64_t steps() const {
     if (const auto* whole = std::get_if<Trainer>(&trainer)) return whole->steps();
-    const auto* parts = std::get_if<PartsTrainer>(&trainer);
-    return parts != nullptr ? parts->steps() : 0;
+    const auto* micro_batches = std::get_if<MicroBatchTrainer>(&trainer);
+    return micro_batches != nullptr ? micro_batches->steps() : 0;
   }
 
   TrainingOptions options;
@@ -116,7 +117,7 @@ struct Training::Impl {
   ModelForms model;
   Fit fit;
   TrainingPlan plan;
-  std::variant<std::monostate, Trainer, PartsTrainer> trainer;
+  std::variant<std::monostate, Trainer, MicroBatchTrainer> trainer;
 };
 
 Training::Training(models::ModelInfo model, const TrainingOptions& options)

@@ -41,7 +41,7 @@ struct TrainingOptions {
   std::string device = "cpu";
   int threads = 0;                      // 0: all that the machine has
   uint64_t seed = 1;                    // of initial values and dropout
-  std::vector<std::string> allow = {};  // measures that change the numbers: "8-bit-state", "batch-norm-parts"
+  std::vector<std::string> allow = {};  // measures that change the numbers: "8-bit-state", "batch-norm-micro-batches"
   std::string spill_dir = {};           // on a disk, for what does not fit in memory; empty: nothing is spilled
   bool micro_batches = true;            // whether the batch may be divided
   bool measure = true;                  // time kernels where their times are not known

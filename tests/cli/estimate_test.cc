@@ -23,7 +23,7 @@ TEST(CliEstimate, PrintsTheSameFiguresAsTextAndJson) {
   EXPECT_EQ(json["live_peak_bytes"], sum);
   EXPECT_GE(json["peak_bytes"], json["live_peak_bytes"]);
   EXPECT_EQ(json["live_bytes"].size(), json["ops"]);
-  EXPECT_EQ(json["live_bytes"][json["moment"]["op"].get<size_t>()], sum);
+  EXPECT_EQ(json["live_bytes"][json["peak_at"]["op"].get<size_t>()], sum);
   EXPECT_EQ(json["largest"].size(), 10u);
 }
 
@@ -38,7 +38,7 @@ TEST(CliEstimate, ChangesWithModeOptimizerAndPrecision) {
   EXPECT_LT(peak("--mode infer --precision bf16"), peak("--mode infer"));
   EXPECT_LT(peak("--precision f32"), peak("--precision f64"));
   EXPECT_LT(peak("--allow 8-bit-state"), peak(""));
-  EXPECT_EQ(run_cli("estimate lenet --allow batch-norm-parts").status, 2);
+  EXPECT_EQ(run_cli("estimate lenet --allow batch-norm-micro-batches").status, 2);
 }
 
 TEST(CliEstimate, SaysThatWeightsAreHeldTwiceInLowerPrecision) {

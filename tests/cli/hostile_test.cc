@@ -218,7 +218,7 @@ TEST(CliArguments, ThatMakeNoSenseAreRefusedBeforeAnythingIsTaken) {
                                {{"--budget", "0"}, "--budget is zero"},
                                {{"--budget", "-1"}, "not a size"},
                                {{"--budget", "nan"}, "not a size"},
-                               {{"--rate", "nan"}, "expected a finite number, found 'nan'"},
+                               {{"--lr", "nan"}, "expected a finite number, found 'nan'"},
                                {{"--lr", "inf"}, "expected a finite number, found 'inf'"},
                                {{"--lr", "1e999"}, "expected a finite number"},
                                {{"--lr", "-0.1"}, "expected 0 to"},
@@ -289,8 +289,8 @@ TEST(CliJson, IsPrintedForErrorsAndRefusalsToo) {
   EXPECT_EQ(error["kind"], "input");
   EXPECT_NE(error["error"].get<std::string>().find(":2:7: found ',', expected JSON"), std::string::npos) << error;
   const std::string lock = folder.path() + "/lock";
-  EXPECT_GT(json_of({"plan", "lenet", "--lock", lock, "--json"}, 0)["unplanned_bytes"], 0);
-  EXPECT_EQ(json_of({"plan", "lenet", "--check-lock", lock, "--json"}, 0)["grown"], false);
+  EXPECT_GT(json_of({"plan", "lenet", "--manifest", lock, "--json"}, 0)["unplanned_bytes"], 0);
+  EXPECT_EQ(json_of({"plan", "lenet", "--check-manifest", lock, "--json"}, 0)["grown"], false);
 }
 
 TEST(CliPlanFiles, ThatAreDamagedAreToldInOurWords) {

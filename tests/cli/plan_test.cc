@@ -25,23 +25,23 @@ class CliPlan : public testing::Test {
   std::filesystem::path folder_ = std::filesystem::temp_directory_path() / fmt::format("plimsoll-plan-{}", getpid());
 };
 
-TEST_F(CliPlan, FindsTheLargestBatchInSlicesToo) {
+TEST_F(CliPlan, FindsTheLargestBatchInChunksToo) {
   const std::string model = "plan gpt2-nano --seq 64 --optimizer sgd --budget 60MiB --time-limit 60 ";
   const Outcome found = run_cli(model + "--max-batch --json");
   ASSERT_EQ(found.status, 0) << found.output;
   const auto json = nlohmann::json::parse(found.output);
-  EXPECT_NE(json["largest"]["form"].get<std::string>().find("slices"), std::string::npos) << found.output;
-  EXPECT_GT(json["largest"]["batch"], json["part"]["largest"]["batch"]);
+  EXPECT_NE(json["largest"]["form"].get<std::string>().find("batch_chunks"), std::string::npos) << found.output;
+  EXPECT_GT(json["largest"]["batch"], json["micro_batch"]["largest"]["batch"]);
   const Outcome made = run_cli(fmt::format("{}--batch {}", model, json["largest"]["batch"].get<int64_t>()));
   EXPECT_EQ(made.status, 0) << made.output;
-  // A batch that only slices of one sample divide, which are too many.
+  // A batch that only chunks of one sample divide, which are too many.
   EXPECT_EQ(run_cli("plan mlp --batch 8191 --optimizer sgd --budget 32MiB").status, 0);
 }
 
 TEST_F(CliPlan, WritesAPlanThatHolds) {
   const std::string file = path("plan.json");
-  const Outcome made =
-      run_cli("plan gpt2-nano --batch 2 --seq 64 --optimizer sgd --no-parts --budget 46200000 --json -o " + file);
+  const Outcome made = run_cli(
+      "plan gpt2-nano --batch 2 --seq 64 --optimizer sgd --no-grad-accumulation --budget 46200000 --json -o " + file);
   ASSERT_EQ(made.status, 0) << made.output;
   const auto json = nlohmann::json::parse(made.output);
   EXPECT_LE(json["arena_bytes"], 46200000);
@@ -58,18 +58,18 @@ TEST_F(CliPlan, WritesAPlanThatHolds) {
   EXPECT_NE(altered.output.find("the plan does not hold: the step takes"), std::string::npos) << altered.output;
 }
 
-TEST_F(CliPlan, TakesTheBatchInPartsUnlessThatIsRuledOut) {
+TEST_F(CliPlan, TakesTheBatchInMicroBatchesUnlessThatIsRuledOut) {
   const std::string command =
       "plan lenet --batch 300 --optimizer sgd --budget 3MiB --time-limit 60 --json -o " + path("plan.json");
   const Outcome made = run_cli(command + " --no-recompute");
   ASSERT_EQ(made.status, 0) << made.output;
   const auto json = nlohmann::json::parse(made.output);
-  EXPECT_GT(json["parts"].size(), 1U);
-  EXPECT_EQ(json["measures"][0]["kind"], "parts");
+  EXPECT_GT(json["micro_batches"].size(), 1U);
+  EXPECT_EQ(json["measures"][0]["kind"], "micro-batches");
   const Outcome checked = run_cli("plan --check " + path("plan.json"));
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_NE(checked.output.find("the batch in "), std::string::npos) << checked.output;
-  const Outcome refused = run_cli(command + " --no-parts");
+  const Outcome refused = run_cli(command + " --no-grad-accumulation");
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(nlohmann::json::parse(refused.output)["alternatives"][0]["how"].get<std::string>().substr(0, 8),
             "--batch ");
@@ -103,14 +103,14 @@ TEST_F(CliPlan, SpillsIntoAFolderAndSaysWhereThatWouldHelp) {
   EXPECT_EQ(run_cli("plan --threads 1 --check " + path("plan.json")).status, 0);
 }
 
-TEST_F(CliPlan, KeepsPeaksInALock) {
-  const std::string file = path("plimsoll.lock");
-  EXPECT_EQ(run_cli("plan lenet --threads 1 --lock " + file).status, 0);
-  EXPECT_EQ(run_cli("plan lenet --threads 1 --check-lock " + file).status, 0);
+TEST_F(CliPlan, KeepsPeaksInAManifest) {
+  const std::string file = path("plimsoll.manifest");
+  EXPECT_EQ(run_cli("plan lenet --threads 1 --manifest " + file).status, 0);
+  EXPECT_EQ(run_cli("plan lenet --threads 1 --check-manifest " + file).status, 0);
   std::string text = read(file);
   const size_t place = text.find("\"unplanned_bytes\": ");
   write(file, text.erase(place + 19, 1));  // the first digit
-  const Outcome grown = run_cli("plan lenet --threads 1 --check-lock " + file);
+  const Outcome grown = run_cli("plan lenet --threads 1 --check-manifest " + file);
   EXPECT_EQ(grown.status, 1);
   EXPECT_NE(grown.output.find("the peak of lenet"), std::string::npos) << grown.output;
 }

@@ -44,9 +44,9 @@ TEST_F(CudaPagesTest, ShowsOnePageAtTwoAddresses) {
   std::byte* const range = pages.reserve(4 * kPage);
   PageId ids[2] = {};
   pages.create(ids);
-  const PageId turned[2] = {ids[1], ids[0]};
+  const PageId transposed[2] = {ids[1], ids[0]};
   pages.map(range, ids);
-  pages.map(range + 2 * kPage, turned);
+  pages.map(range + 2 * kPage, transposed);
   std::memset(range + kPage, 0, kPage);
   std::memset(range, 7, kPage);
   EXPECT_EQ(static_cast<int>(range[3 * kPage]), 7);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "plimsoll/kernels/cpu/support/halves.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/op.h"
@@ -46,11 +46,11 @@ Array<double> random_array(const Program& program, Value value, const Comparison
   return array;
 }
 
-void store_halves(std::span<uint16_t> data, const Array<double>& array, uint16_t (*to_half)(float)) {
+void store_low_precision(std::span<uint16_t> data, const Array<double>& array, uint16_t (*to_half)(float)) {
   for (size_t i = 0; i < data.size(); ++i) data[i] = to_half(static_cast<float>(array.reals[i]));
 }
 
-std::vector<float> widened(std::span<const uint16_t> data, float (*from_half)(uint16_t)) {
+std::vector<float> upcasted(std::span<const uint16_t> data, float (*from_half)(uint16_t)) {
   std::vector<float> wide;
   for (const uint16_t half : data) wide.push_back(from_half(half));
   return wide;
@@ -68,9 +68,9 @@ void load_value(run::Executor& executor, Value value, const Array<double>& array
     case DType::f32:
       return store(executor.data<float>(value), array);
     case DType::f16:
-      return store_halves(executor.data<uint16_t>(value), array, kernels::to_f16);
+      return store_low_precision(executor.data<uint16_t>(value), array, kernels::to_f16);
     case DType::bf16:
-      return store_halves(executor.data<uint16_t>(value), array, kernels::to_bf16);
+      return store_low_precision(executor.data<uint16_t>(value), array, kernels::to_bf16);
     case DType::f64:
       return store(executor.data<double>(value), array);
     case DType::i64:
@@ -109,10 +109,10 @@ void expect_value(run::Executor& executor, Value value, const Array<double>& exp
     case DType::f32:
       return expect_near<float>(executor.data<float>(value), expected.reals, tolerance, name);
     case DType::f16:
-      return expect_near<float>(widened(executor.data<uint16_t>(value), kernels::from_f16), expected.reals,
+      return expect_near<float>(upcasted(executor.data<uint16_t>(value), kernels::from_f16), expected.reals,
                                 std::max(tolerance, kF16Tolerance), name);
     case DType::bf16:
-      return expect_near<float>(widened(executor.data<uint16_t>(value), kernels::from_bf16), expected.reals,
+      return expect_near<float>(upcasted(executor.data<uint16_t>(value), kernels::from_bf16), expected.reals,
                                 std::max(tolerance, kBf16Tolerance), name);
     case DType::f64:
       return expect_near<double>(executor.data<double>(value), expected.reals, tolerance, name);
@@ -224,7 +224,7 @@ Program with_gradients(const std::string& text) {
   for (const Value gradient : program::gradients(builder, roots, wanted)) {
     if (!gradient) continue;
     const bool is_view = builder.program()[gradient].view.has_value();
-    builder.output(is_view ? builder.emit("affine", {gradient}) : gradient);  // outputs are read as they lie
+    builder.output(is_view ? builder.emit("affine", {gradient}) : gradient);  // outputs are read in place
   }
   return std::move(builder).finish();
 }

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "plimsoll/kernels/cpu/support/halves.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -20,7 +20,7 @@ struct Dtype {
 const Dtype kDtypes[] = {{DType::bf16, from_bf16, 0x1p-8, 0x1p-120}, {DType::f16, from_f16, 0x1p-11, 0x1p-25}};
 
 // All of them, NaN and infinities, too.
-std::vector<uint16_t> all_halves() {
+std::vector<uint16_t> all_low_precision() {
   std::vector<uint16_t> all(65536);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
   return all;
@@ -37,7 +37,7 @@ void expect_near(double found, double expected, double tolerance, double x) {
 
 TEST(Exponentials, OfHalvesAreFarMoreExactThanHalvesAre) {
   for (const Dtype& d : kDtypes) {
-    for (const uint16_t half : all_halves()) {
+    for (const uint16_t half : all_low_precision()) {
       const float x = d.from(half);
       const double expected = x > 88.72F ? INFINITY : std::exp(static_cast<double>(x));
       const float found = element_loops(d.dtype).sum_of_exp(&half, 1, 0);
@@ -49,7 +49,7 @@ TEST(Exponentials, OfHalvesAreFarMoreExactThanHalvesAre) {
 
 // The slope of what is infinite is no number in the reference; here it is 0 or 1.
 TEST(Exponentials, MakeGeluOfHalves) {
-  const std::vector<uint16_t> x = all_halves();
+  const std::vector<uint16_t> x = all_low_precision();
   const auto count = static_cast<int64_t>(x.size()) - 3;  // the last vector is cut short
   for (const Dtype& d : kDtypes) {
     const std::vector<uint16_t> ones(x.size(), d.dtype == DType::bf16 ? to_bf16(1) : to_f16(1));

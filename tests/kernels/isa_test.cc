@@ -40,7 +40,7 @@ TEST(IsaLimit, HoldsForOurVectorsOurTilesAndOneDnn) {
   EXPECT_LE(vector_isa(), limit);
   if (limit < Isa::amx) {
     EXPECT_FALSE(tiles::has_units());
-    EXPECT_FALSE(dnnl_has_matrix_units());
+    EXPECT_FALSE(dnnl_has_amx_tiles());
   }
   dnnl_engine();
   const auto bits = static_cast<unsigned>(dnnl::get_effective_cpu_isa());

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/kernels/cpu/support/halves.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
 #include "plimsoll/kernels/prepare.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/program/text.h"
@@ -19,10 +19,10 @@ namespace {
 using program::parse_program;
 
 // The call on %x of this type, with gradients where it has them.
-void check(const std::string& type, const std::string& call, const Comparison& comparison = {.tolerance = 1e-4}) {
-  const std::string text = fmt::format("input %x: {}\n%y = {}\noutput %y\n", type, call);
+void check(const std::string& type, const std::string& op_call, const Comparison& comparison = {.tolerance = 1e-4}) {
+  const std::string text = fmt::format("input %x: {}\n%y = {}\noutput %y\n", type, op_call);
   SCOPED_TRACE(text);
-  if (type[0] == 'f' && call.find("arg") != 0) {
+  if (type[0] == 'f' && op_call.find("arg") != 0) {
     expect_agreement_in_all_precisions(text, comparison);
   } else {
     expect_agreement(parse_program(text), comparison);
@@ -46,10 +46,10 @@ TEST(MoreKernels, ReduceOtherThanBySums) {
 
 TEST(MoreKernels, WorkAlongADimension) {
   for (const char* axis : {"0", "1", "-1"}) {
-    for (const char* call : {"argmax(%x) {{axis={}}}", "argmin(%x) {{axis={}, keepdims=true}}",
-                             "cumsum(%x) {{axis={}}}", "cumsum(%x) {{axis={}, exclusive=true, reverse=true}}"}) {
-      check("f32[3,17,31]", fmt::format(fmt::runtime(call), axis));
-      check("i64[3,5,2]", fmt::format(fmt::runtime(call), axis));
+    for (const char* op_call : {"argmax(%x) {{axis={}}}", "argmin(%x) {{axis={}, keepdims=true}}",
+                                "cumsum(%x) {{axis={}}}", "cumsum(%x) {{axis={}, exclusive=true, reverse=true}}"}) {
+      check("f32[3,17,31]", fmt::format(fmt::runtime(op_call), axis));
+      check("i64[3,5,2]", fmt::format(fmt::runtime(op_call), axis));
     }
     for (const char* more : {"", ", largest=false"}) {
       for (const char* type : {"f32[3,17,5]", "f64[3,5,4]"}) {
@@ -158,12 +158,13 @@ TEST(MoreKernels, DropWeightsOfAttention) {
 }
 
 TEST(MoreKernels, ReadViews) {
-  for (const char* call : {"max(%t) {axes=[1]}", "prod(%t) {axes=[0]}", "var(%t) {axes=[0,1]}", "argmax(%t) {axis=0}",
-                           "cumsum(%t) {axis=1}", "pad(%t) {before=[1,2], after=[0,1], mode=reflect}",
-                           "tile(%t) {repeats=[2,1]}", "cast(%t) {dtype=f64}"}) {
+  for (const char* op_call :
+       {"max(%t) {axes=[1]}", "prod(%t) {axes=[0]}", "var(%t) {axes=[0,1]}", "argmax(%t) {axis=0}",
+        "cumsum(%t) {axis=1}", "pad(%t) {before=[1,2], after=[0,1], mode=reflect}", "tile(%t) {repeats=[2,1]}",
+        "cast(%t) {dtype=f64}"}) {
     const std::string text =
-        fmt::format("input %x: f32[5,7]\n%t = transpose(%x) {{axes=[1,0]}}\n%y = {}\noutput %y\n", call);
-    expect_agreement(call[0] == 'a' ? parse_program(text) : with_gradients(text), {.tolerance = 1e-4});
+        fmt::format("input %x: f32[5,7]\n%t = transpose(%x) {{axes=[1,0]}}\n%y = {}\noutput %y\n", op_call);
+    expect_agreement(op_call[0] == 'a' ? parse_program(text) : with_gradients(text), {.tolerance = 1e-4});
   }
 }
 
@@ -217,9 +218,9 @@ TEST(MoreKernels, RoundHalves) {
 TEST(MoreKernels, AreNamedWhenThereIsNone) {
   const program::OpDef def{.name = "made_up", .inputs = {"x"}, .infer = nullptr};
   const program::Type types[] = {{DType::f32, {3}}};
-  const program::Call call{def, types, {}, types, "y"};
+  const program::OpCall op_call{def, types, {}, types, "y"};
   try {
-    kernels::prepare_use({call, {}, {}, {}, 1}, {});
+    kernels::prepare_call({op_call, {}, {}, {}, 1}, {});
     FAIL();
   } catch (const UnsupportedError& error) {
     EXPECT_NE(std::string(error.what()).find("cpu has no kernel for made_up"), std::string::npos);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "plimsoll/kernels/cpu/support/halves.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
 #include "plimsoll/kernels/prepare.h"
 #include "plimsoll/program/evaluate.h"
 #include "plimsoll/program/random.h"
@@ -16,7 +16,7 @@
 namespace plimsoll {
 namespace {
 
-using kernels::Tensor;
+using kernels::TensorDesc;
 using program::Program;
 using program::Value;
 
@@ -26,11 +26,11 @@ struct alignas(kernels::kAlignment) Line {
 
 // A tensor [batch, channels, ..] in memory as it says that it lies.
 struct Image {
-  Tensor tensor;
+  TensorDesc tensor;
   std::vector<Line> lines;
 
-  explicit Image(const Tensor& lies)
-      : tensor(lies), lines(static_cast<size_t>(lies.bytes() / kernels::kAlignment + 1)) {}
+  explicit Image(const TensorDesc& layout)
+      : tensor(layout), lines(static_cast<size_t>(layout.bytes() / kernels::kAlignment + 1)) {}
   std::byte* data() { return lines[0].bytes; }
 
   // Where the element lies that is at this place in row-major order.
@@ -66,7 +66,7 @@ struct Image {
   }
 };
 
-struct Lies {
+struct LayoutCase {
   DType dtype;
   bool channels_last;
 };
@@ -75,8 +75,8 @@ struct Lies {
 // the others are the same then.
 class Run {
  public:
-  Run(const Program& program, const program::Arrays<double>& given, Lies lies, int threads)
-      : program_(program), lies_(lies) {
+  Run(const Program& program, const program::Arrays<double>& given, LayoutCase layout, int threads)
+      : program_(program), layout_(layout) {
     for (const program::ValueInfo& value : program.values) images_.emplace_back(tensor_of(value));
     for (const Value input : program.inputs) {
       const std::vector<double>& reals = given.at(program[input].name).reals;
@@ -89,35 +89,35 @@ class Run {
   Image& image(Value value) { return images_[static_cast<size_t>(value.index)]; }
 
  private:
-  Tensor tensor_of(const program::ValueInfo& value) const {
+  TensorDesc tensor_of(const program::ValueInfo& value) const {
     const bool floats = is_floating(value.type.dtype);
-    Tensor tensor = kernels::contiguous(floats ? lies_.dtype : value.type.dtype, value.type.shape.shape());
+    TensorDesc tensor = kernels::contiguous(floats ? layout_.dtype : value.type.dtype, value.type.shape.shape());
     tensor.blocked = true;
-    tensor.channels_last = floats && lies_.channels_last;
+    tensor.channels_last = floats && layout_.channels_last;
     return tensor;
   }
 
   void run(const program::Op& op, int threads) {
-    const program::OpCall call(program_, op);
-    kernels::Use use{*call, {}, {}, {}, threads};
+    const program::OwnedOpCall op_call(program_, op);
+    kernels::KernelCall call{*op_call, {}, {}, {}, threads};
     kernels::Memory memory;
     for (const Value input : op.inputs) {
-      use.inputs.push_back(image(input).tensor);
+      call.inputs.push_back(image(input).tensor);
       memory.inputs.push_back(image(input).data());
     }
     for (const Value output : op.outputs) {
-      use.outputs.push_back(output ? image(output).tensor : Tensor{});
-      use.made.push_back(static_cast<bool>(output));
+      call.outputs.push_back(output ? image(output).tensor : TensorDesc{});
+      call.requested.push_back(static_cast<bool>(output));
       memory.outputs.push_back(output ? image(output).data() : nullptr);
     }
-    const kernels::Kernel kernel = kernels::prepare_use(use, {.threads = threads});
+    const kernels::Kernel kernel = kernels::prepare_call(call, {.threads = threads});
     std::vector<Line> scratch(static_cast<size_t>(kernel.scratch_bytes / kernels::kAlignment + 1));
     memory.scratch = scratch[0].bytes;
     kernel.bind(memory)();
   }
 
   const Program& program_;
-  Lies lies_;
+  LayoutCase layout_;
   std::vector<Image> images_;
 };
 
@@ -149,7 +149,7 @@ void expect_equal(Image& found, const std::vector<double>& expected) {
 }
 
 // Of `batch` samples that are equal, or of two that are not.
-void expect_as_reference(const std::string& sample, const std::string& pool, const std::vector<Lies>& layouts,
+void expect_as_reference(const std::string& sample, const std::string& pool, const std::vector<LayoutCase>& layouts,
                          int64_t batch = 0) {
   const Program reference = pool_of(batch == 0 ? 2 : 1, sample, pool);
   const auto values = drawn_values(reference);
@@ -169,7 +169,7 @@ void expect_as_reference(const std::string& sample, const std::string& pool, con
   }
 }
 
-const std::vector<Lies> kLayouts = {
+const std::vector<LayoutCase> kLayouts = {
     {DType::f32, false}, {DType::f16, false}, {DType::bf16, false}, {DType::bf16, true}};
 
 TEST(Pools, OfChannelsBesideEachOtherAreExact) {

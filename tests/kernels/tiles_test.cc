@@ -1,4 +1,4 @@
-// Kernels on matrix units, or on what stands in for them on a machine without: against those in f32.
+// Kernels on AMX tiles, or on what stands in for them on a machine without: against those in f32.
 #include "plimsoll/kernels/cpu/tiles/tiles.h"
 
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "plimsoll/kernels/cpu/support/halves.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
 #include "plimsoll/program/text.h"
 #include "tests/kernels/against_reference.h"
@@ -38,12 +38,12 @@ TEST(Tiles, PackWhatTheyMultiply) {
       ASSERT_EQ(packed[static_cast<size_t>(tiles::packed_place(k, j))], expected) << k << ", " << j;
     }
   }
-  std::vector<uint16_t> turned(static_cast<size_t>(tiles::kBlock * 70), 0x7FFF);
-  tiles::turn_rows(rows.data(), kRow, kDepth, turned.data(), 70);
+  std::vector<uint16_t> transposed(static_cast<size_t>(tiles::kBlock * 70), 0x7FFF);
+  tiles::transpose_rows(rows.data(), kRow, kDepth, transposed.data(), 70);
   for (int64_t k = 0; k < 2 * tiles::kDepth; ++k) {
     for (int64_t j = 0; j < tiles::kBlock; ++j) {
       const uint16_t expected = k < kDepth ? rows[static_cast<size_t>(k * kRow + j)] : uint16_t{0};
-      ASSERT_EQ(turned[static_cast<size_t>(j * 70 + k)], expected) << k << ", " << j;
+      ASSERT_EQ(transposed[static_cast<size_t>(j * 70 + k)], expected) << k << ", " << j;
     }
   }
   for (const int64_t columns : {5, 16, 21, 32}) {
@@ -98,17 +98,15 @@ void expect_alike(const std::string& text, double tolerance) {
   const Program program = with_gradients(text);
   const auto values = random_values(program, {});
   for (const int threads : {1, 2}) {
-    const auto found = outputs_of(program, values, {.threads = threads, .matrix_units = true});
-    const auto expected = outputs_of(program, values, {.threads = threads, .matrix_units = false});
+    const auto found = outputs_of(program, values, {.threads = threads, .amx_tiles = true});
+    const auto expected = outputs_of(program, values, {.threads = threads, .amx_tiles = false});
     for (size_t i = 0; i < expected.size(); ++i) {
       ASSERT_EQ(found[i].size(), expected[i].size());
       EXPECT_LE(worst_difference(found[i], expected[i]), tolerance) << threads << " threads: output " << i << " of\n"
                                                                     << program::write_program(program);
     }
   }
-  const auto scratch = [&](bool units) {
-    return prepare(program, {.threads = 2, .matrix_units = units}).scratch_bytes();
-  };
+  const auto scratch = [&](bool units) { return prepare(program, {.threads = 2, .amx_tiles = units}).scratch_bytes(); };
   EXPECT_NE(scratch(true), scratch(false)) << text;
 }
 

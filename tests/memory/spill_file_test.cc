@@ -42,13 +42,13 @@ TEST(SpillFile, GivesBackWhatWasWrittenAndZerosBeforeThat) {
 
 TEST(SpillFile, HasRoomForAStepThatProgramsShare) {
   SpillFile file(folder());
-  const int64_t first = file.room(10'000);
-  EXPECT_EQ(file.room(5'000), first);
+  const int64_t first = file.region(10'000);
+  EXPECT_EQ(file.region(5'000), first);
   const int64_t slot = file.slot(0, 8);
-  const int64_t larger = file.room(20'000);
+  const int64_t larger = file.region(20'000);
   EXPECT_GE(slot, first + 10'000);
   EXPECT_GT(larger, slot);
-  EXPECT_EQ(file.room(20'000), larger);
+  EXPECT_EQ(file.region(20'000), larger);
 }
 
 TEST(SpillFile, LeavesNothingInTheFolder) {

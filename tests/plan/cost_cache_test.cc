@@ -36,7 +36,7 @@ TEST(CostKey, TellsLayoutsDevicesAndTilesApart) {
     Lowered lowered = plain;
     lowered.blocked_values.assign(lowered.program.values.size(), false);
     lowered.blocked_ops.assign(lowered.program.ops.size(), false);
-    lowered.matrix_units = false;
+    lowered.amx_tiles = false;
     change(lowered);
     return cost_key(lowered, second_conv);
   };
@@ -44,8 +44,8 @@ TEST(CostKey, TellsLayoutsDevicesAndTilesApart) {
   const std::vector<std::string> keys = {
       key_with([](Lowered&) {}),
       key_with(block),
-      key_with([&](Lowered& lowered) { block(lowered), lowered.matrix_units = true; }),
-      key_with([](Lowered& lowered) { lowered.matrix_units = true; }),
+      key_with([&](Lowered& lowered) { block(lowered), lowered.amx_tiles = true; }),
+      key_with([](Lowered& lowered) { lowered.amx_tiles = true; }),
       key_with([](Lowered& lowered) { lowered.blocked_ops.assign(lowered.program.ops.size(), true); }),
       key_with([](Lowered& lowered) { lowered.device = "cuda"; }),
       key_with([](Lowered& lowered) { lowered.threads = 7; }),

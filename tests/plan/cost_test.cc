@@ -8,7 +8,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/plan/largest_batch.h"
-#include "plimsoll/plan/lock.h"
+#include "plimsoll/plan/manifest.h"
 #include "plimsoll/plan/measure.h"
 #include "plimsoll/program/text.h"
 #include "tests/plan/small_steps.h"
@@ -57,26 +57,27 @@ TEST(Costs, AreMeasuredLongestFirstAndWithinTheirTime) {
   calibrate("cpu", 1, {.budget = machine_budget()}, table);
   const std::vector<double> seconds = costs_of(lowered, table).seconds;
   const auto longest = std::max_element(seconds.begin(), seconds.end()) - seconds.begin();
-  int told = 0;
+  int on_progress = 0;
   measure_costs(
       lowered,
       {.budget = machine_budget(),
-       .told = [&](size_t, size_t) { EXPECT_TRUE(told++ > 0 || table.contains(cost_key(lowered, longest))); }},
+       .on_progress = [&](size_t,
+                          size_t) { EXPECT_TRUE(on_progress++ > 0 || table.contains(cost_key(lowered, longest))); }},
       table);
-  EXPECT_GT(told, 1);
+  EXPECT_GT(on_progress, 1);
 }
 
-TEST(Lock, NamesAPeakThatHasGrown) {
-  const Lock lock = {{"mlp", {.unplanned_bytes = 1024, .budget_bytes = 512, .planned_bytes = 500}}};
-  EXPECT_EQ(read_lock(write_lock(lock), "lock"), lock);
-  EXPECT_EQ(find_growth(lock, "mlp", {1024, 512, 500}), "");
-  EXPECT_EQ(find_growth(lock, "mlp", {1000, 0, 0}), "");
-  EXPECT_EQ(find_growth(lock, "mlp", {2048, 512, 500}),
+TEST(Manifest, NamesAPeakThatHasGrown) {
+  const Manifest manifest = {{"mlp", {.unplanned_bytes = 1024, .budget_bytes = 512, .planned_bytes = 500}}};
+  EXPECT_EQ(read_manifest(write_manifest(manifest), "manifest"), manifest);
+  EXPECT_EQ(find_growth(manifest, "mlp", {1024, 512, 500}), "");
+  EXPECT_EQ(find_growth(manifest, "mlp", {1000, 0, 0}), "");
+  EXPECT_EQ(find_growth(manifest, "mlp", {2048, 512, 500}),
             "the peak of mlp was 1.00 KiB (1,024 bytes) and is 2.00 KiB (2,048 bytes): 1.00 KiB more");
-  EXPECT_EQ(find_growth(lock, "mlp", {1024, 512, 510}),
+  EXPECT_EQ(find_growth(manifest, "mlp", {1024, 512, 510}),
             "the planned peak of mlp was 500 B (500 bytes) and is 510 B (510 bytes): 10 B more");
-  EXPECT_EQ(find_growth(lock, "vgg", {1, 0, 0}), "vgg is not in the lock; write it with --lock");
-  EXPECT_THROW(read_lock("{\"plimsoll_lock\": 1}", "lock"), InputError);
+  EXPECT_EQ(find_growth(manifest, "vgg", {1, 0, 0}), "vgg is not in the manifest; write it with --manifest");
+  EXPECT_THROW(read_manifest("{\"plimsoll_manifest\": 1}", "manifest"), InputError);
 }
 
 TEST(LargestBatch, FitsAndOneMoreDoesNot) {

@@ -34,9 +34,9 @@ TEST(Estimate, TellsTheMomentAndTheBytesByCategory) {
   // x 1972, rate 4, w 1160 stay; y 680 becomes dy in place; dw 1160 is made while dy is read.
   EXPECT_EQ(estimate.live_bytes, (std::vector<int64_t>{3816, 3816, 4976, 4296}));
   EXPECT_EQ(estimate.live_peak_bytes, 4976);
-  EXPECT_EQ(estimate.moment.op, 2);
-  EXPECT_EQ(estimate.moment.what, "matmul %dw");
-  EXPECT_EQ(estimate.moment.phase, program::Phase::backward);
+  EXPECT_EQ(estimate.peak_at.op, 2);
+  EXPECT_EQ(estimate.peak_at.what, "matmul %dw");
+  EXPECT_EQ(estimate.peak_at.phase, program::Phase::backward);
   EXPECT_EQ(of(estimate.at_peak, Category::input), 1976);
   EXPECT_EQ(of(estimate.at_peak, Category::parameter), 1160);
   EXPECT_EQ(of(estimate.at_peak, Category::gradient), 1160);

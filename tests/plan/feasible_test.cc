@@ -7,7 +7,7 @@
 #include <random>
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/plan/step_oracle.h"
 #include "tests/memory/sanitized.h"
 #include "tests/plan/small_steps.h"
@@ -54,7 +54,7 @@ class FeasibleStep : public testing::TestWithParam<const char*> {
     const models::ModelInfo& model = models::find_model(GetParam());
     if (model.usual.contains("sequence")) asked_.sizes["sequence"] = 5;
     try {
-      parts_ = models::build_parts_step(model, asked_);
+      micro_batches_ = models::build_micro_batch_step(model, asked_);
     } catch (const UnsupportedError&) {  // taken whole
     }
   }
@@ -68,12 +68,12 @@ class FeasibleStep : public testing::TestWithParam<const char*> {
     };
     StepForms forms{kBatch, [formed] { return formed({}); }};
     forms.formed = formed;
-    forms.places = models::find_slice_places(model, asked_);
-    if (parts_) {
-      forms.part = [this](int64_t size) {
-        return kernels::prepare(program::bind(parts_->split.part, {{"batch", size}}), {.threads = 1});
+    forms.places = models::find_chunk_places(model, asked_);
+    if (micro_batches_) {
+      forms.micro_batch = [this](int64_t size) {
+        return kernels::prepare(program::bind(micro_batches_->split.micro_batch, {{"batch", size}}), {.threads = 1});
       };
-      forms.update = [this] { return kernels::prepare(parts_->split.update, {.threads = 1}); };
+      forms.update = [this] { return kernels::prepare(micro_batches_->split.update, {.threads = 1}); };
     }
     if (seed > 0) forms.costs = [seed](const Lowered& lowered) { return random_costs(lowered, seed); };
     return forms;
@@ -82,7 +82,7 @@ class FeasibleStep : public testing::TestWithParam<const char*> {
   static PlanOptions options_for(int64_t budget) { return {.budget_bytes = budget, .work_limit = 5'000}; }
 
   models::StepOptions asked_ = {.sizes = {{"batch", kBatch}}, .size = models::Size::small};
-  std::optional<models::PartsStep> parts_;
+  std::optional<models::MicroBatchStep> micro_batches_;
 };
 
 std::string test_name(const testing::TestParamInfo<const char*>& tested) {
@@ -139,18 +139,18 @@ Deadline::Clock::time_point hours_later() {
 Deadline::Clock::time_point at_once() { return {}; }
 
 TEST_P(FeasibleStep, PlansDoNotDependOnTheClock) {
-  const auto made_by = [&](Deadline::Now now, int64_t budget) {
+  const auto produced_by = [&](Deadline::Now now, int64_t budget) {
     PlanOptions options = options_for(budget);
     options.deadline.now = now;
     return plan_step(forms(0), options);
   };
-  const auto slow = std::get<Refusal>(made_by(hours_later, 1));
-  const auto fast = std::get<Refusal>(made_by(at_once, 1));
+  const auto slow = std::get<Refusal>(produced_by(hours_later, 1));
+  const auto fast = std::get<Refusal>(produced_by(at_once, 1));
   EXPECT_EQ(slow.smallest_bytes, fast.smallest_bytes);
   EXPECT_FALSE(slow.cut_short);
   for (const int64_t budget : {slow.smallest_bytes, slow.smallest_bytes * 5 / 4}) {
-    const auto one = std::get<StepPlan>(made_by(hours_later, budget));
-    const auto other = std::get<StepPlan>(made_by(at_once, budget));
+    const auto one = std::get<StepPlan>(produced_by(hours_later, budget));
+    const auto other = std::get<StepPlan>(produced_by(at_once, budget));
     ASSERT_EQ(one.programs.size(), other.programs.size());
     for (size_t i = 0; i < one.programs.size(); ++i) EXPECT_EQ(one.programs[i].plan, other.programs[i].plan);
     EXPECT_FALSE(one.is_cut_short());
@@ -187,7 +187,7 @@ TEST(Feasible, StepsAreCounted) {
 TEST_P(FeasibleStep, PlansCostNothingOrMore) {
   StepForms forms = this->forms(0);
   const auto whole = static_cast<double>(forms.whole().ops.size());
-  // The whole batch is thought to take ages, parts of it nothing.
+  // The whole batch is thought to take ages, micro-batches of it nothing.
   forms.costs = [whole](const Lowered& lowered) {
     Costs costs = costs_of(lowered, {});
     for (double& seconds : costs.seconds) seconds *= static_cast<double>(lowered.ops.size()) == whole ? 1e4 : 1;

@@ -45,8 +45,8 @@ TEST(PlanJson, SaysWhatIsWrongAndWhere) {
       {"\"run\": 2", "\"run\": 2, \"fetch\": \"a\"", "plan.steps[2] is an object, expected either run, recompute"},
       {"\"run\": 2", "\"spill\": \"z\"", "plan.steps[2] has 'scratch_at_bytes', which is no key"},
       {"\"b\": ", "\"z\": ", "expected the name of a value of this program"},
-      {"\"parts\": []", "\"parts\": {}", "plan.parts is an object, expected a list"},
-      {"\"parts\": [],", "", "plan has no \"parts\""},
+      {"\"micro_batches\": []", "\"micro_batches\": {}", "plan.micro_batches is an object, expected a list"},
+      {"\"micro_batches\": [],", "", "plan has no \"micro_batches\""},
       {"{", "", "expected JSON"},
   };
   for (const Change& change : changes) {

@@ -1,4 +1,4 @@
-// Steps in parts as files, and the oracle that judges them.
+// Steps in micro-batches as files, and the oracle that judges them.
 #include "plimsoll/plan/step_plan_json.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kBatch = 10;
 const Setting kSetting = {"lenet", "train", "adam", "f32", {{"batch", kBatch}}, {}};
 
-const models::PartsStep& cut() {
-  static const models::PartsStep made = models::build_parts_step(
+const models::MicroBatchStep& cut() {
+  static const models::MicroBatchStep made = models::build_micro_batch_step(
       models::find_model("lenet"), {.sizes = {{"batch", kBatch}}, .size = models::Size::small});
   return made;
 }
@@ -30,18 +30,18 @@ StepForms forms() {
             return kernels::prepare(models::build_step(models::find_model("lenet"), options), device);
           },
           [device](int64_t size) {
-            return kernels::prepare(program::bind(cut().split.part, {{"batch", size}}), device);
+            return kernels::prepare(program::bind(cut().split.micro_batch, {{"batch", size}}), device);
           },
           [device] { return kernels::prepare(cut().split.update, device); },
           [device](const program::StepForm& form) {
             const models::StepOptions options{.sizes = {{"batch", kBatch}}, .size = models::Size::small, .form = form};
             return kernels::prepare(models::build_step(models::find_model("lenet"), options), device);
           },
-          models::find_slice_places(models::find_model("lenet"), {.size = models::Size::small})};
+          models::find_chunk_places(models::find_model("lenet"), {.size = models::Size::small})};
 }
 
-// The first ops in two slices.
-StepPlan step_in_slices() {
+// The first ops in two chunks.
+StepPlan step_in_chunks() {
   const program::StepForm form{2, forms().places.first.front(), 0, true};
   kernels::Lowered lowered = forms().formed(form);
   auto plan = std::get<Plan>(make_plan(lowered, {.budget_bytes = INT64_MAX}));
@@ -52,17 +52,17 @@ StepPlan step_in_slices() {
   return step;
 }
 
-// In parts of four, the last of two.
-StepPlan step_in_parts() {
+// In micro-batches of four, the last of two.
+StepPlan step_in_micro_batches() {
   static const StepPlan made = [] {
-    const int64_t four = plan_memory(forms().part(4)).placement.arena_bytes;
+    const int64_t four = plan_memory(forms().micro_batch(4)).placement.arena_bytes;
     return std::get<StepPlan>(plan_step(forms(), {.budget_bytes = four, .recompute = false}));
   }();
   return made;
 }
 
 TEST(StepPlanJson, ReadsWhatItWrote) {
-  const StepPlan step = step_in_parts();
+  const StepPlan step = step_in_micro_batches();
   ASSERT_EQ(step.sizes, (std::vector<int64_t>{4, 4, 2}));
   EXPECT_EQ(find_fault(step, kBatch), std::nullopt);
   const std::string text = write_step_plan(step, kSetting);
@@ -73,9 +73,9 @@ TEST(StepPlanJson, ReadsWhatItWrote) {
 }
 
 TEST(StepPlanJson, ReadsTheFormOfAStep) {
-  const StepPlan step = step_in_slices();
+  const StepPlan step = step_in_chunks();
   EXPECT_EQ(find_fault(step, kBatch), std::nullopt);
-  EXPECT_EQ(step.measures().at(0).kind, "slices");
+  EXPECT_EQ(step.measures().at(0).kind, "batch-chunks");
   const std::string text = write_step_plan(step, kSetting);
   const StepPlan read = read_step_plan(text, "test", forms());
   EXPECT_EQ(read.form, step.form);
@@ -84,9 +84,9 @@ TEST(StepPlanJson, ReadsTheFormOfAStep) {
 }
 
 TEST(StepPlanJson, TellsTheCutAsAMeasure) {
-  const StepPlan step = step_in_parts();
+  const StepPlan step = step_in_micro_batches();
   const Measure cut = step.measures().at(0);
-  EXPECT_EQ(cut.kind + " " + cut.what, "parts 3 parts of 4");
+  EXPECT_EQ(cut.kind + " " + cut.what, "micro-batches 3 micro-batches of 4");
   EXPECT_EQ(cut.saved_bytes, step.unplanned_bytes - step.arena_bytes);
   EXPECT_NEAR(cut.cost_s, step.predicted_s - step.unplanned_s, 1e-12);
 }
@@ -150,16 +150,18 @@ TEST(StepPlanJson, SaysWhatIsWrongAndWhere) {
       {"\"plimsoll_step_plan\": 3", "\"plimsoll_step_plan\": 2", "plan.plimsoll_step_plan is '2', expected version 3"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  0,", "plan.sizes[0] is '0', expected 1 to 10: the batch is 10"},
       {"\"sizes\": [\n  4,", "\"sizes\": [\n  7,", "plan.sizes[1] is '4', expected 1 to 3"},
-      {"\"sizes\": [\n  4,", "\"sizes\": [\n  3,", "expected parts of a batch of 10, 1 samples more"},
-      {"\"slices\": 1", "\"slices\": 3", "plan.form.slices is '3', expected a divisor of the batch, 10"},
+      {"\"sizes\": [\n  4,", "\"sizes\": [\n  3,", "expected micro-batches of a batch of 10, 1 samples more"},
+      {"\"batch_chunks\": 1", "\"batch_chunks\": 3",
+       "plan.form.batch_chunks is '3', expected a divisor of the batch, 10"},
       {"\"first\": 0", "\"first\": 99", "plan.form.first is '99', expected 0, or a number of ops"},
-      {"\"late\": false", "\"late\": true", "plan.form is an object, expected none: the batch is in parts"},
+      {"\"sink_ops\": false", "\"sink_ops\": true",
+       "plan.form is an object, expected none: the batch is in micro-batches"},
       {"\"programs\"", "\"pictures\"", "plan has 'pictures', which is no key of a plan"},
       {"\"run\": 1,", "\"walk\": 1,",
        "plan.programs[0].steps[1] is an object, expected a step that says run, recompute"},
   };
   for (const Change& change : changes) {
-    std::string text = write_step_plan(step_in_parts(), kSetting);
+    std::string text = write_step_plan(step_in_micro_batches(), kSetting);
     const size_t place = text.find(change.from);
     ASSERT_NE(place, std::string::npos) << change.from;
     text.replace(place, change.from.size(), change.to);
@@ -185,11 +187,11 @@ TEST(StepOracle, FindsWhatOnlyTheStepAsAWholeShows) {
       {[](StepPlan& step) {
          step.sizes = {4, 4, 1};
        },
-       "the parts have 9 samples, the batch 10"},
+       "the micro-batches have 9 samples, the batch 10"},
       {[](StepPlan& step) {
          step.sizes = {2, 4, 4};
        },
-       "a part has 4 samples, expected 2, and the last not more"},
+       "a micro-batch has 4 samples, expected 2, and the last not more"},
       {[](StepPlan& step) {
          step.sizes = {5, 5};
        },
@@ -198,14 +200,14 @@ TEST(StepOracle, FindsWhatOnlyTheStepAsAWholeShows) {
       {[](StepPlan& step) { step.budget_bytes = 64; }, "bytes of 64"},
       {[](StepPlan& step) { step.predicted_s *= 2; }, "s, stated are"},
       {[](StepPlan& step) {
-         step.programs[1].plan.parts = {5, 5};
+         step.programs[1].plan.micro_batches = {5, 5};
        },
-       "program 1 is for other parts than the step"},
+       "program 1 is for other micro-batches than the step"},
       {[](StepPlan& step) { step.programs[2].plan.steps.pop_back(); }, "program 2: "},
       {swap_parameters, "program 2"},
   };
   for (const Fault& fault : faults) {
-    StepPlan step = step_in_parts();
+    StepPlan step = step_in_micro_batches();
     fault.make(step);
     const auto found = find_fault(step, kBatch);
     ASSERT_TRUE(found.has_value()) << fault.says;

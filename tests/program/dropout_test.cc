@@ -48,7 +48,7 @@ TEST(Dropout, RatesZeroAndOneKeepAllAndNothing) {
   EXPECT_EQ(dropped_ones(17, 3, {.rate = 1}), std::vector<double>(17, 0.0));
 }
 
-TEST(Dropout, PartsOfABatchDropWhatTheWholeDrops) {
+TEST(Dropout, MicroBatchesDropWhatTheWholeBatchDrops) {
   const std::vector<double> whole = dropped_ones(62, 5, {.stream = 9});
   std::vector<double> parts = dropped_ones(31, 5, {.stream = 9});
   const std::vector<double> second = dropped_ones(31, 5, {.stream = 9, .offset = 31});

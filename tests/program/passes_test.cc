@@ -10,12 +10,12 @@
 #include "plimsoll/program/passes/dead_code.h"
 #include "plimsoll/program/passes/fold_constants.h"
 #include "plimsoll/program/passes/fold_views.h"
+#include "plimsoll/program/passes/fuse_activations.h"
+#include "plimsoll/program/passes/fuse_attention.h"
 #include "plimsoll/program/passes/fuse_bias.h"
 #include "plimsoll/program/passes/fuse_epilogues.h"
+#include "plimsoll/program/passes/fuse_norms.h"
 #include "plimsoll/program/passes/optimize.h"
-#include "plimsoll/program/passes/refuse_activations.h"
-#include "plimsoll/program/passes/refuse_attention.h"
-#include "plimsoll/program/passes/refuse_norms.h"
 #include "plimsoll/program/text.h"
 #include "random_program.h"
 
@@ -34,9 +34,9 @@ const std::vector<NamedPass> kPasses = {{"eliminate_dead_code", eliminate_dead_c
                                         {"eliminate_common_subexpressions", eliminate_common_subexpressions},
                                         {"fold_views", fold_views},
                                         {"fold_constants", fold_constants},
-                                        {"refuse_activations", refuse_activations, kRounding},
-                                        {"refuse_norms", refuse_norms, kRounding},
-                                        {"refuse_attention", refuse_attention, kRounding},
+                                        {"fuse_activations", fuse_activations, kRounding},
+                                        {"fuse_norms", fuse_norms, kRounding},
+                                        {"fuse_attention", fuse_attention, kRounding},
                                         {"fuse_bias", fuse_bias, kRounding},
                                         {"fuse_epilogues", fuse_epilogues},
                                         {"simplify", simplify, kRounding},

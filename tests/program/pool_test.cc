@@ -96,8 +96,8 @@ TEST(Pool, GlobalPoolsReadViews) {
   check_op({.operands = {{{2, 3, 5, 3}}},
             .build =
                 [](Builder& b, const std::vector<Value>& x) {
-                  const Value turned = transpose(b, x[0], {0, 3, 1, 2});
-                  return Outputs({global_avg_pool(b, turned), global_max_pool(b, turned)});
+                  const Value transposed = transpose(b, x[0], {0, 3, 1, 2});
+                  return Outputs({global_avg_pool(b, transposed), global_max_pool(b, transposed)});
                 },
             .type = "f32[2,3,1,1]"});
 }

@@ -48,9 +48,9 @@ TEST(ShapeOps, ReshapeOfATransposeCopies) {
 TEST(ShapeOps, ReshapeOfAnyLayoutThatAllowsItIsAView) {
   Builder b;
   const Value x = b.input("x", {DType::f32, {Dim::symbol("batch"), 4, 6}});
-  const Value turned = transpose(b, x, {0, 2, 1});  // strides [24,1,6]
+  const Value transposed = transpose(b, x, {0, 2, 1});  // strides [24,1,6]
   const auto strides = [&](const Dims& shape) {
-    const auto view = b.program()[reshape(b, turned, shape)].view;
+    const auto view = b.program()[reshape(b, transposed, shape)].view;
     return view ? view->strides.text() : "copy";
   };
   EXPECT_EQ(strides({Dim::symbol("batch"), 2, 3, 4}), "[24,3,1,6]");
@@ -126,9 +126,9 @@ TEST(ShapeOps, ViewsStandWhateverSizesAreBound) {
   Builder b;
   const Dim batch = Dim::symbol("batch");
   const Value x = b.input("x", {DType::f32, {batch, 3, batch}});
-  const Value turned = transpose(b, x, {2, 1, 0});
-  reshape(b, turned, {batch * 3, batch});
-  expand(b, reshape(b, turned, {batch, 1, 3, batch}), {batch, 2, 3, batch});
+  const Value transposed = transpose(b, x, {2, 1, 0});
+  reshape(b, transposed, {batch * 3, batch});
+  expand(b, reshape(b, transposed, {batch, 1, 3, batch}), {batch, 2, 3, batch});
   for (const int64_t size : {0, 1, 2, 5}) EXPECT_NO_THROW(verify_bound(bind(b.program(), {{"batch", size}}))) << size;
 }
 

@@ -63,13 +63,13 @@ int64_t max_live_bytes(const Program& program) {
     int64_t last = -1;
   };
   std::vector<Life> lives(program.values.size());
-  const auto made_by = producers(program);
+  const auto produced_by = producers(program);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     for (const auto* values : {&program.ops[i].inputs, &program.ops[i].outputs}) {
       for (const Value value : *values) {
         if (!value) continue;
         const Value storage = program[value].storage;
-        lives[static_cast<size_t>(storage.index)] = {made_by[static_cast<size_t>(storage.index)],
+        lives[static_cast<size_t>(storage.index)] = {produced_by[static_cast<size_t>(storage.index)],
                                                      static_cast<int64_t>(i)};
       }
     }

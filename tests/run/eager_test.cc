@@ -40,20 +40,20 @@ TEST(Eager, ShowsViewsWithoutMemory) {
   const Tensor x = shop.context.from<float>({2, 3}, Floats{0, 1, 2, 3, 4, 5});
   const int64_t live = shop.live_bytes();
   const Tensor flat = x.reshape({-1});
-  const Tensor turned = x.transpose({1, 0});
+  const Tensor transposed = x.transpose({1, 0});
   const Tensor odd = flat.slice(0, 1, {}, 2);
   const Tensor repeated = x.slice(0, 0, 1).expand({4, 3});
   EXPECT_EQ(shop.live_bytes(), live);
-  EXPECT_EQ(turned.values<float>(), (Floats{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(transposed.values<float>(), (Floats{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(odd.values<float>(), (Floats{1, 3, 5}));
   x.data<float>()[1] = 7;
   EXPECT_EQ(flat.values<float>()[1], 7);
   EXPECT_EQ(odd.item(), 7);
   EXPECT_EQ(repeated.values<float>()[10], 7);
   EXPECT_TRUE(odd.shares_memory_with(x));
-  EXPECT_FALSE(turned.contiguous().shares_memory_with(x));
-  EXPECT_EQ((turned * turned).values<float>()[2], 49);
-  EXPECT_THROW(turned.data<float>(), ArgumentError);
+  EXPECT_FALSE(transposed.contiguous().shares_memory_with(x));
+  EXPECT_EQ((transposed * transposed).values<float>()[2], 49);
+  EXPECT_THROW(transposed.data<float>(), ArgumentError);
   EXPECT_THROW(x.data<double>(), ArgumentError);
 }
 

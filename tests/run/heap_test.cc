@@ -65,12 +65,12 @@ TEST_P(HeapInATightStep, IsNotTakenToComputeResultsAgain) {
   expect_none(session);
 }
 
-TEST_P(HeapInATightStep, IsNotTakenByParts) {
-  models::StepOptions in_parts = options();
-  in_parts.through_batch_norm = true;
-  const program::SplitStep split = models::build_parts_step(model(), in_parts).split;
+TEST_P(HeapInATightStep, IsNotTakenByMicroBatches) {
+  models::StepOptions in_micro_batches = options();
+  in_micro_batches.through_batch_norm = true;
+  const program::SplitStep split = models::build_micro_batch_step(model(), in_micro_batches).split;
   std::vector<run::Planned> planned;
-  planned.push_back(run::plan_as_it_is(program::bind(split.part, {{"batch", 2}}), device_));
+  planned.push_back(run::plan_as_it_is(program::bind(split.micro_batch, {{"batch", 2}}), device_));
   planned.push_back(run::plan_as_it_is(split.update, device_));
   run::Session session(std::move(planned), machine_budget());
   expect_none(session);

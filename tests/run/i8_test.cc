@@ -131,7 +131,7 @@ TEST(I8, StepsKeepTheirParametersAndAddScales) {
 TEST(I8, IsForInferenceAlone) {
   const models::ModelInfo& model = models::find_model("mlp");
   for (const auto& build : {std::function([&] { models::build_whole_step(model, {.precision = DType::i8}); }),
-                            std::function([&] { models::build_parts_step(model, {.precision = DType::i8}); })}) {
+                            std::function([&] { models::build_micro_batch_step(model, {.precision = DType::i8}); })}) {
     try {
       build();
       FAIL() << "no error";

@@ -98,7 +98,8 @@ class InACgroup : public testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(Train, InACgroup,
                          testing::Values(Case{"p14", "p14 --batch 8", "80MiB"},
-                                         Case{"resnet18", "resnet18 --batch 2 --allow batch-norm-parts", "240MiB"},
+                                         Case{"resnet18", "resnet18 --batch 2 --allow batch-norm-micro-batches",
+                                              "240MiB"},
                                          Case{"gpt2_nano", "gpt2-nano --batch 8 --seq 32", "100MiB"},
                                          Case{"p11", "p11 --batch 256", "2GiB"}),
                          [](const auto& tested) { return std::string(tested.param.name); });
@@ -161,7 +162,7 @@ TEST(Spilling, IsRefusedWhereTheFolderCannotHoldAFile) {
   }
 }
 
-TEST(CliBudget, TakesTheBatchInPartsAndGetsTheSameLoss) {
+TEST(CliBudget, TakesTheBatchInMicroBatchesAndGetsTheSameLoss) {
   const Outcome whole = train(fmt::format("lenet --batch {} --budget 1GiB --steps 2 --json", kSanitized ? 30 : 300));
   const Outcome parts = train("lenet --batch 300 --budget 35MiB --steps 2 --json");
   ASSERT_EQ(whole.status, 0) << whole.output;
@@ -169,8 +170,8 @@ TEST(CliBudget, TakesTheBatchInPartsAndGetsTheSameLoss) {
   ASSERT_EQ(parts.status, 0) << parts.output;
   const auto one = json_of(whole.output);
   const auto many = json_of(parts.output);
-  EXPECT_EQ(one["parts"].size(), 1u);
-  EXPECT_GT(many["parts"].size(), 1u);
+  EXPECT_EQ(one["micro_batches"].size(), 1u);
+  EXPECT_GT(many["micro_batches"].size(), 1u);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_NEAR(many["steps"][i]["loss"].get<double>(), one["steps"][i]["loss"].get<double>(), 1e-5);
   }
@@ -185,7 +186,7 @@ TEST(CliBudget, RefusesWhatCannotFitAndSaysWhatWould) {
       << outcome.output;
   if (kSanitized) GTEST_SKIP() << "a sanitizer is too slow for the time that ways are looked for";
   const Outcome helped = train("resnet18 --batch 32 --budget 320MiB --optimizer sgd --steps 1");
-  for (const char* way : {"fits with: ", "--batch ", "--precision bf16 (", "--allow batch-norm-parts ("}) {
+  for (const char* way : {"fits with: ", "--batch ", "--precision bf16 (", "--allow batch-norm-micro-batches ("}) {
     EXPECT_NE(helped.output.find(way), std::string::npos) << way << "\n" << helped.output;
   }
   EXPECT_EQ(train("mlp --budget 1MiB --steps 1").status, 1);
@@ -195,19 +196,19 @@ TEST(CliBudget, HoldsStateIn8BitsWhereThatIsAllowedAndNothingElseFits) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory would not fit in the budget";
   const std::string model = "gpt2-nano --batch 2 --seq 32 --steps 4 --no-measure ";
   const auto wide = json_of(train(model + "--budget 1GiB --allow 8-bit-state --json").output);
-  const auto coded = json_of(train(model + "--budget 70MiB --allow 8-bit-state --json").output);
+  const auto quantized = json_of(train(model + "--budget 70MiB --allow 8-bit-state --json").output);
   EXPECT_TRUE(wide["measures"].empty());
-  ASSERT_FALSE(coded["measures"].empty());
-  EXPECT_EQ(coded["measures"][0]["kind"], "8-bit-state");
-  EXPECT_GT(coded["measures"][0]["saved_bytes"], 14 * kMiB);
+  ASSERT_FALSE(quantized["measures"].empty());
+  EXPECT_EQ(quantized["measures"][0]["kind"], "8-bit-state");
+  EXPECT_GT(quantized["measures"][0]["saved_bytes"], 14 * kMiB);
   for (size_t i = 0; i < 4; ++i) {
-    EXPECT_NEAR(coded["steps"][i]["loss"].get<double>(), wide["steps"][i]["loss"].get<double>(), 0.01);
+    EXPECT_NEAR(quantized["steps"][i]["loss"].get<double>(), wide["steps"][i]["loss"].get<double>(), 0.01);
   }
 }
 
 TEST(CliBudget, RefusesWaysToFitWithoutABudget) {
   for (const std::string way :
-       {"--budget-file b", "--spill-dir .", "--allow batch-norm-parts", "--strict", "--no-measure"}) {
+       {"--budget-file b", "--spill-dir .", "--allow batch-norm-micro-batches", "--strict", "--no-measure"}) {
     const Outcome outcome = train("lenet --steps 1 " + way);
     EXPECT_EQ(outcome.status, 2) << way;
     EXPECT_NE(outcome.output.find("give one with --budget"), std::string::npos) << outcome.output;
@@ -243,7 +244,7 @@ TEST(CliBudget, PlansAgainWhenItsBudgetIsLoweredBetweenSteps) {
   const auto one = json_of(train(command).output);
   const auto other = json_of(lowered.output);
   EXPECT_EQ(other["budget_bytes"], 36 * kMiB);
-  EXPECT_GT(other["parts"].size(), one["parts"].size());
+  EXPECT_GT(other["micro_batches"].size(), one["micro_batches"].size());
   ASSERT_EQ(other["steps"].size(), 20u);
   for (size_t i = 0; i < 20; ++i) {
     EXPECT_NEAR(other["steps"][i]["loss"].get<double>(), one["steps"][i]["loss"].get<double>(), 1e-4) << i;

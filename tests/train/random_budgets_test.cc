@@ -3,10 +3,10 @@
 
 #include <random>
 
-#include "plimsoll/plan/parts.h"
+#include "plimsoll/plan/micro_batches.h"
 #include "plimsoll/plan/step_oracle.h"
 #include "plimsoll/train/fit.h"
-#include "plimsoll/train/parts_trainer.h"
+#include "plimsoll/train/micro_batch_trainer.h"
 #include "tests/memory/sanitized.h"
 #include "tests/train/outcome.h"
 
@@ -18,45 +18,42 @@ size_t budgets_on(int threads) { return kSanitized ? (threads == 1 ? 4 : 2) : th
 
 class RandomBudgets : public testing::TestWithParam<Case> {
  protected:
-  RandomBudgets() : cut_(models::build_parts_step(models::find_model(GetParam().model), options_of(GetParam()))) {}
+  RandomBudgets()
+      : cut_(models::build_micro_batch_step(models::find_model(GetParam().model), options_of(GetParam()))) {}
 
   plan::StepForms forms() const {
     const kernels::DeviceOptions device{.threads = GetParam().threads};
     const auto whole = [device] {
       return kernels::prepare(models::build_step(models::find_model(GetParam().model), options_of(GetParam())), device);
     };
-    const auto part = [device, this](int64_t size) {
-      return kernels::prepare(program::bind(cut_.split.part, {{"batch", size}}), device);
+    const auto micro_batch = [device, this](int64_t size) {
+      return kernels::prepare(program::bind(cut_.split.micro_batch, {{"batch", size}}), device);
     };
     const auto formed = [device](const program::StepForm& form) {
       models::StepOptions options = options_of(GetParam());
       options.form = form;
       return kernels::prepare(models::build_step(models::find_model(GetParam().model), options), device);
     };
-    return {GetParam().batch,
-            whole,
-            part,
-            [device, this] { return kernels::prepare(cut_.split.update, device); },
-            formed,
-            models::find_slice_places(models::find_model(GetParam().model), options_of(GetParam()))};
+    return {GetParam().batch, whole,
+            micro_batch,      [device, this] { return kernels::prepare(cut_.split.update, device); },
+            formed,           models::find_chunk_places(models::find_model(GetParam().model), options_of(GetParam()))};
   }
 
-  static plan::PlanOptions options_for(int64_t budget) {
-    return {.budget_bytes = budget, .work_limit = 20'000};
-  }
+  static plan::PlanOptions options_for(int64_t budget) { return {.budget_bytes = budget, .work_limit = 20'000}; }
 
   Outcome train(plan::StepPlan step) const {
     const auto session = train::bind_plan(step, machine_budget());
     start_values(session->executor(), cut_.inits, cut_.state_inits);
-    if (!step.in_parts()) {
+    if (!step.in_micro_batches()) {
       train::Trainer trainer(session->executor(), trainer_options(GetParam()));
       return outcome_of(trainer, session->executor());
     }
-    train::PartsTrainer trainer(train::parts_of(*session, step.sizes, cut_.split), trainer_options(GetParam()));
+    train::MicroBatchTrainer trainer(train::micro_batches_of(*session, step.sizes, cut_.split),
+                                     trainer_options(GetParam()));
     return outcome_of(trainer, session->executor());
   }
 
-  models::PartsStep cut_;
+  models::MicroBatchStep cut_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, RandomBudgets,
@@ -78,7 +75,7 @@ TEST_P(RandomBudgets, GiveTheGradientsOfNone) {
     ASSERT_TRUE(std::holds_alternative<plan::StepPlan>(made));
     auto& step = std::get<plan::StepPlan>(made);
     EXPECT_EQ(plan::find_fault(step, GetParam().batch), std::nullopt);
-    const bool is_cut = step.in_parts() || step.form.slices > 1;
+    const bool is_cut = step.in_micro_batches() || step.form.chunks > 1;
     cut += is_cut ? 1 : 0;
     const Outcome outcome = train(std::move(step));
     if (is_cut) {

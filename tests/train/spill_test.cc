@@ -15,8 +15,8 @@
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/program/text.h"
 #include "plimsoll/train/fit.h"
+#include "plimsoll/train/micro_batch_trainer.h"
 #include "plimsoll/train/overhead.h"
-#include "plimsoll/train/parts_trainer.h"
 #include "tests/memory/sanitized.h"
 
 namespace plimsoll {
@@ -88,12 +88,12 @@ TEST(SpilledState, EndsInATypedErrorWhenTheDiskIsFullMidRun) {
 
 constexpr int64_t kLargeBatch = 600;
 
-plan::StepForms forms_of(const models::Step& step, const models::PartsStep& parts) {
+plan::StepForms forms_of(const models::Step& step, const models::MicroBatchStep& micro_batches) {
   return {kLargeBatch, [&step] { return kernels::prepare(step.program); },
-          [&parts](int64_t size) {
-            return kernels::prepare(program::bind(parts.split.part, {{"batch", size}}));
+          [&micro_batches](int64_t size) {
+            return kernels::prepare(program::bind(micro_batches.split.micro_batch, {{"batch", size}}));
           },
-          [&parts] { return kernels::prepare(parts.split.update); }};
+          [&micro_batches] { return kernels::prepare(micro_batches.split.update); }};
 }
 
 // For an arena of about so many bytes in this process.
@@ -107,8 +107,8 @@ TEST(Refit, GoesOnWithinALowerBudget) {
   const models::StepOptions asked = {.sizes = {{"batch", kLargeBatch}}};
   const models::ModelInfo& lenet = models::find_model("lenet");
   const models::Step step = models::build_whole_step(lenet, asked);
-  const models::PartsStep parts = models::build_parts_step(lenet, asked);
-  const plan::StepForms forms = forms_of(step, parts);
+  const models::MicroBatchStep micro_batches = models::build_micro_batch_step(lenet, asked);
+  const plan::StepForms forms = forms_of(step, micro_batches);
   std::vector<float> expected;
   {
     run::Session session(step.program, {}, machine_budget());
@@ -123,12 +123,12 @@ TEST(Refit, GoesOnWithinALowerBudget) {
     train::Trainer trainer(fit.session->executor(), {});
     for (int i = 0; i < 2; ++i) EXPECT_EQ(trainer.step(), expected[static_cast<size_t>(i)]);
   }
-  SpillFile stash(PLIMSOLL_SOURCE_DIR);
-  auto again = train::refit_step(fit, forms, budget_for(fit.plan.arena_bytes / 2), stash);
+  SpillFile spill_store(PLIMSOLL_SOURCE_DIR);
+  auto again = train::refit_step(fit, forms, budget_for(fit.plan.arena_bytes / 2), spill_store);
   ASSERT_TRUE(std::holds_alternative<train::Fit>(again));
   auto& refit = std::get<train::Fit>(again);
-  ASSERT_TRUE(refit.plan.in_parts());
-  train::PartsTrainer trainer(train::parts_of(*refit.session, refit.plan.sizes, parts.split), {});
+  ASSERT_TRUE(refit.plan.in_micro_batches());
+  train::MicroBatchTrainer trainer(train::micro_batches_of(*refit.session, refit.plan.sizes, micro_batches.split), {});
   EXPECT_NEAR(trainer.step(), expected[2], 1e-5);
 }
 
@@ -179,8 +179,8 @@ TEST(Refit, KeepsParametersApartWhoseNamesHaveOneHash) {
   auto& fit = std::get<train::Fit>(fitted);
   const auto data = [&](train::Fit& of, size_t i) { return of.session->executor().data<float>(program.parameters[i]); };
   for (size_t i = 0; i < 2; ++i) std::fill_n(data(fit, i).begin(), 4, static_cast<float>(i + 1));
-  SpillFile stash(PLIMSOLL_SOURCE_DIR);
-  auto again = train::refit_step(fit, forms, machine_budget(), stash);
+  SpillFile spill_store(PLIMSOLL_SOURCE_DIR);
+  auto again = train::refit_step(fit, forms, machine_budget(), spill_store);
   auto& refit = std::get<train::Fit>(again);
   EXPECT_EQ(data(refit, 0)[0], 1);
   EXPECT_EQ(data(refit, 1)[0], 2);

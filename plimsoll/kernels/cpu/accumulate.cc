@@ -6,13 +6,13 @@
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/product.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
 
-Kernel clear(const Use& use) {
-  return plain([bytes = static_cast<size_t>(use.out().bytes())](const Memory& m) -> Task {
+Kernel clear(const KernelCall& call) {
+  return plain([bytes = static_cast<size_t>(call.out().bytes())](const Memory& m) -> Task {
     return [=, x = m.out<std::byte>()] { std::memset(x, 0, bytes); };
   });
 }
@@ -44,10 +44,10 @@ void add_rows(const OuterSum& s, float* sum, int64_t begin, int64_t end) {
 }
 
 // A few rows against wide ones: bound by the traffic of the sum, which is read and written once.
-Kernel add_few_rows(const Use& use, int64_t rows) {
-  const int64_t outs = use.in(0).shape[0];
-  const int64_t ins = use.in(0).shape[1];
-  return plain([=, threads = use.threads](const Memory& m) -> Task {
+Kernel add_few_rows(const KernelCall& call, int64_t rows) {
+  const int64_t outs = call.in(0).shape[0];
+  const int64_t ins = call.in(0).shape[1];
+  return plain([=, threads = call.threads](const Memory& m) -> Task {
     const OuterSum s{rows, outs, ins, m.in<float>(1), m.in<float>(2)};
     return [=, sum = m.out<float>()] {
       parallel(threads, ins, kColumns, [&](int, int64_t begin, int64_t end) { add_rows(s, sum, begin, end); });
@@ -55,19 +55,19 @@ Kernel add_few_rows(const Use& use, int64_t rows) {
   });
 }
 
-Tensor rows_of(const Tensor& tensor) {
+TensorDesc rows_of(const TensorDesc& tensor) {
   const int64_t columns = tensor.shape[tensor.shape.rank() - 1];
   return contiguous(tensor.dtype, {columns == 0 ? 0 : tensor.elements() / columns, columns});
 }
 
-Kernel add_product(const Use& use) {
+Kernel add_product(const KernelCall& call) {
   dnnl::post_ops adds;
   adds.append_sum();
   dnnl::primitive_attr attributes = dnnl_attributes();
   attributes.set_post_ops(adds);
-  const auto a = desc_of(transposed(rows_of(use.in(1))));
-  const auto b = desc_of(rows_of(use.in(2)));
-  const auto y = desc_of(use.out());
+  const auto a = desc_of(transposed(rows_of(call.in(1))));
+  const auto b = desc_of(rows_of(call.in(2)));
+  const auto y = desc_of(call.out());
   DnnlKernel kernel(matmul_desc(a, b, y, attributes));
   kernel.input(DNNL_ARG_SRC, 1, a, a);
   kernel.input(DNNL_ARG_WEIGHTS, 2, b, b);
@@ -75,27 +75,28 @@ Kernel add_product(const Use& use) {
   return std::move(kernel).finish();
 }
 
-Kernel linear_accumulate(const Use& use) {
-  for (int i = 0; i < 3; ++i) use.require_f32(i);
+Kernel linear_accumulate(const KernelCall& call) {
+  for (int i = 0; i < 3; ++i) call.require_f32(i);
   constexpr int64_t kFew = 16;
-  const int64_t rows = rows_of(use.in(1)).shape[0];
-  return rows <= kFew ? add_few_rows(use, rows) : add_product(use);
+  const int64_t rows = rows_of(call.in(1)).shape[0];
+  return rows <= kFew ? add_few_rows(call, rows) : add_product(call);
 }
 
 // Rows of dy and x; every piece adds to the same sum.
-Cut cut_rows(const Use& use) {
-  if (use.in(1).shape.rank() < 2) return {};
-  return {.rule = Cut::Rule::rows, .count = use.in(1).shape[0], .inputs = {1, 2}, .threaded = true};
+Tiling tile_rows(const KernelCall& call) {
+  if (call.in(1).shape.rank() < 2) return {};
+  return {.rule = Tiling::Rule::rows, .count = call.in(1).shape[0], .inputs = {1, 2}, .threaded = true};
 }
 
 }  // namespace
 
 void register_accumulate_cpu(KernelTable& table) {
-  table.add("accumulate", {[](const Use& use) { return map2_kernel(use, [](float sum, float x) { return sum + x; }); },
-                           contiguous_only,
-                           {},
-                           by_elements});
-  table.add("linear_accumulate", {linear_accumulate, contiguous_only, {}, cut_rows});
+  table.add("accumulate",
+            {[](const KernelCall& call) { return map2_kernel(call, [](float sum, float x) { return sum + x; }); },
+             contiguous_only,
+             {},
+             by_elements});
+  table.add("linear_accumulate", {linear_accumulate, contiguous_only, {}, tile_rows});
   table.add("clear", {clear, contiguous_only, {}, nullptr, any_dtype});
 }
 

@@ -17,9 +17,9 @@ bool larger(T a, T b) {
 
 // The place of the first element that none is `better` than; NaN is better than all.
 template <class T, class F>
-Kernel place_of(const Use& use, F better) {
-  const Lines lines(use.in(0), use.call.axis("axis"));
-  return plain([=, threads = use.threads](const Memory& m) -> Task {
+Kernel place_of(const KernelCall& call, F better) {
+  const Lines lines(call.in(0), call.op.axis("axis"));
+  return plain([=, threads = call.threads](const Memory& m) -> Task {
     return [=, x = m.in<T>(0), y = m.out<int64_t>()] {
       parallel(threads, lines.count(), lines.grain(), [&](int, int64_t begin, int64_t end) {
         for (int64_t line = begin; line < end; ++line) {
@@ -39,8 +39,8 @@ Kernel place_of(const Use& use, F better) {
 
 template <class F>
 void arg(KernelTable& table, const char* op, F better) {
-  table.add(op, {[better](const Use& use) {
-              return for_number(use, use.in(0).dtype, [&](auto z) { return place_of<decltype(z)>(use, better); });
+  table.add(op, {[better](const KernelCall& call) {
+              return for_number(call, call.in(0).dtype, [&](auto z) { return place_of<decltype(z)>(call, better); });
             }});
 }
 
@@ -56,13 +56,13 @@ void sum_line(const T* x, T* y, int64_t length, int64_t stride, bool exclusive) 
   }
 }
 
-Kernel cumsum(const Use& use) {
-  const Lines lines(use.in(0), use.call.axis("axis"));
-  const bool exclusive = use.call.flag("exclusive");
-  const bool reverse = use.call.flag("reverse");
-  return for_number(use, use.in(0).dtype, [&](auto zero) {
+Kernel cumsum(const KernelCall& call) {
+  const Lines lines(call.in(0), call.op.axis("axis"));
+  const bool exclusive = call.op.flag("exclusive");
+  const bool reverse = call.op.flag("reverse");
+  return for_number(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return plain([=, threads = use.threads](const Memory& m) -> Task {
+    return plain([=, threads = call.threads](const Memory& m) -> Task {
       return [=, x = m.in<T>(0), y = m.out<T>()] {
         parallel(threads, lines.count(), lines.grain(), [&](int, int64_t begin, int64_t end) {
           for (int64_t line = begin; line < end; ++line) {
@@ -88,15 +88,15 @@ void rank(const T* x, const Lines& lines, int64_t k, bool largest, int64_t* orde
   });
 }
 
-Kernel top_k(const Use& use) {
-  const int axis = use.call.axis("axis");
-  const Lines from(use.in(0), axis);
-  const Lines to(use.out(), axis);
-  const bool largest = use.call.flag("largest");
+Kernel top_k(const KernelCall& call) {
+  const int axis = call.op.axis("axis");
+  const Lines from(call.in(0), axis);
+  const Lines to(call.out(), axis);
+  const bool largest = call.op.flag("largest");
   const int64_t order_bytes = align_up(from.length * 8, kAlignment);
-  return for_number(use, use.in(0).dtype, [&](auto zero) {
+  return for_number(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    const auto bind = [=, threads = use.threads](const Memory& m) -> Task {
+    const auto bind = [=, threads = call.threads](const Memory& m) -> Task {
       return [=, x = m.in<T>(0), y = m.out<T>(), index = m.out<int64_t>(1)] {
         parallel(threads, from.count(), from.grain(), [&](int part, int64_t begin, int64_t end) {
           auto* order = m.scratch_at<int64_t>(part * order_bytes);
@@ -111,7 +111,7 @@ Kernel top_k(const Use& use) {
         });
       };
     };
-    return Kernel{use.threads * order_bytes, bind};
+    return Kernel{call.threads * order_bytes, bind};
   });
 }
 

@@ -10,8 +10,8 @@
 #include "plimsoll/kernels/cpu/support/attention_units.h"
 #include "plimsoll/kernels/cpu/support/gemm.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -22,8 +22,8 @@ constexpr int64_t kKeys = 64;
 struct Attention : AttentionSizes {
   Heads q, k, v;
 
-  Attention(const Use& use, int first, int mask_place)
-      : AttentionSizes(use, first, mask_place), q(use.in(first)), k(use.in(first + 1)), v(use.in(first + 2)) {}
+  Attention(const KernelCall& call, int first, int mask_place)
+      : AttentionSizes(call, first, mask_place), q(call.in(first)), k(call.in(first + 1)), v(call.in(first + 2)) {}
 
   int64_t blocks() const { return (queries + kQueries - 1) / kQueries; }
 };
@@ -36,15 +36,15 @@ struct Operands {
 };
 
 // scale * q k' and the mask, into [queries, kKeys]. `turned` has room for [dim, kKeys].
-void score(const Attention& a, const Operands& o, const AttentionTile& t, float* turned, float* scores) {
-  transpose_tile(o.k + a.k.at(t.batch, t.head, t.key), a.k.line_stride, turned, kKeys, t.keys, a.dim);
+void score(const Attention& a, const Operands& o, const AttentionTile& t, float* transposed, float* scores) {
+  transpose_tile(o.k + a.k.at(t.batch, t.head, t.key), a.k.line_stride, transposed, kKeys, t.keys, a.dim);
   multiply({.rows = t.queries,
             .columns = t.keys,
             .inner = a.dim,
             .a = o.q + a.q.at(t.batch, t.head, t.query),
             .a_row = a.q.line_stride,
             .a_step = 1,
-            .b = turned,
+            .b = transposed,
             .b_row = kKeys,
             .c = scores,
             .c_row = kKeys,
@@ -56,7 +56,7 @@ void score(const Attention& a, const Operands& o, const AttentionTile& t, float*
 // ---- forward ----
 
 struct ForwardScratch {
-  int64_t turned = 0, scores = 0, largest = 0, sums = 0, floats = 0;
+  int64_t transposed = 0, scores = 0, largest = 0, sums = 0, floats = 0;
 
   explicit ForwardScratch(const Attention& a) {
     scores = a.dim * kKeys;
@@ -120,12 +120,12 @@ void forward_block(const Attention& a, const Operands& o, int64_t block, const F
   }
 }
 
-Kernel forward(const Use& use) {
-  if (attends_by_units(use, 0)) return units_forward(use);
-  use.require_f32(0);
-  const Attention a(use, 0, 3);
+Kernel forward(const KernelCall& call) {
+  if (attends_by_units(call, 0)) return units_forward(call);
+  call.require_f32(0);
+  const Attention a(call, 0, 3);
   const ForwardScratch s(a);
-  return {a.threads * s.floats * 4, [=, wants_lse = use.wants(1)](const Memory& m) -> Task {
+  return {a.threads * s.floats * 4, [=, wants_lse = call.produces(1)](const Memory& m) -> Task {
             const Operands o{m.in<float>(0), m.in<float>(1), m.in<float>(2), m.in<std::byte>(3)};
             return [=, y = m.out<float>(), lse = wants_lse ? m.out<float>(1) : nullptr, own = m.scratch_at<float>(0)] {
               parallel(a.threads, a.batch * a.heads * a.blocks(), 1, [&](int part, int64_t begin, int64_t end) {
@@ -142,7 +142,7 @@ Kernel forward(const Use& use) {
 using Gradients = AttentionGradients<float>;
 
 struct BackwardScratch {
-  int64_t turned = 0, scores = 0, dscores = 0, through = 0, floats = 0;
+  int64_t transposed = 0, scores = 0, dscores = 0, through = 0, floats = 0;
 
   explicit BackwardScratch(const Attention& a) {
     scores = std::max(a.dim, a.width) * kKeys;
@@ -208,14 +208,14 @@ void backward_head(const Attention& a, const Operands& o, const Gradients& g, in
   }
 }
 
-Kernel backward(const Use& use) {
-  if (use.wants(3)) use.unsupported("the CPU has no gradient of a mask");
-  if (attends_by_units(use, 1)) return units_backward(use);
-  use.require_f32(1);
-  const Attention a(use, 1, 6);
+Kernel backward(const KernelCall& call) {
+  if (call.produces(3)) call.unsupported("the CPU has no gradient of a mask");
+  if (attends_by_units(call, 1)) return units_backward(call);
+  call.require_f32(1);
+  const Attention a(call, 1, 6);
   const BackwardScratch s(a);
-  const Heads dy_heads(use.in(0));
-  const Heads y_heads(use.in(4));
+  const Heads dy_heads(call.in(0));
+  const Heads y_heads(call.in(4));
   return {a.threads * s.floats * 4, [=](const Memory& m) -> Task {
             const Operands o{m.in<float>(1), m.in<float>(2), m.in<float>(3), m.in<std::byte>(6)};
             const Gradients g{m.in<float>(0),  m.in<float>(4),  m.in<float>(5), m.out<float>(0),
@@ -231,16 +231,18 @@ Kernel backward(const Use& use) {
 }
 
 // Lines may lie anywhere, but must be in one piece. Masks may lie in any way.
-bool whole_lines(const Tensor& operand) {
+bool whole_lines(const TensorDesc& operand) {
   const int last = operand.shape.rank() - 1;
   return operand.is_contiguous() || (last == 3 && operand.stride(last) == 1);
 }
 
 // Samples of the batch. A mask may be for all of them.
-Cut by_samples(const Use& use, std::vector<int> inputs, std::vector<int> outputs, int mask) {
-  const auto has_samples = [&](const Tensor& t) { return t.shape.rank() == 4 && t.shape[0] == use.in(0).shape[0]; };
-  if (mask < use.arity() && has_samples(use.in(mask))) inputs.push_back(mask);
-  return by_rows(use, std::move(inputs), std::move(outputs));
+Tiling by_samples(const KernelCall& call, std::vector<int> inputs, std::vector<int> outputs, int mask) {
+  const auto has_samples = [&](const TensorDesc& t) {
+    return t.shape.rank() == 4 && t.shape[0] == call.in(0).shape[0];
+  };
+  if (mask < call.arity() && has_samples(call.in(mask))) inputs.push_back(mask);
+  return by_rows(call, std::move(inputs), std::move(outputs));
 }
 
 }  // namespace
@@ -249,17 +251,17 @@ void register_attention_cpu(KernelTable& table) {
   table.add("attention", {forward,
                           whole_lines,
                           {},
-                          [](const Use& use) {
-                            return by_samples(use, {0, 1, 2}, {0, 1}, 3);
+                          [](const KernelCall& call) {
+                            return by_samples(call, {0, 1, 2}, {0, 1}, 3);
                           },
-                          [](const Use& use) { return attends_by_units(use, 0); }});
+                          [](const KernelCall& call) { return attends_by_units(call, 0); }});
   table.add("attention_backward", {backward,
                                    whole_lines,
                                    {},
-                                   [](const Use& use) {
-                                     return by_samples(use, {0, 1, 2, 3, 4, 5}, {0, 1, 2}, 6);
+                                   [](const KernelCall& call) {
+                                     return by_samples(call, {0, 1, 2, 3, 4, 5}, {0, 1, 2}, 6);
                                    },
-                                   [](const Use& use) { return attends_by_units(use, 1); }});
+                                   [](const KernelCall& call) { return attends_by_units(call, 1); }});
 }
 
 }  // namespace plimsoll::kernels

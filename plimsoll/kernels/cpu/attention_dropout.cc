@@ -18,13 +18,13 @@ struct Attention : AttentionSizes {
   float kept_scale;
 
   // q, k, v stand from `first` on, the seed at `tail`, the mask, if any, after it.
-  Attention(const Use& use, int first, int tail)
-      : AttentionSizes(use, first, tail + 1),
-        stream(static_cast<uint64_t>(use.call.integer("stream"))),
-        offset(static_cast<uint64_t>(use.call.integer("offset"))),
-        threshold(program::drop_threshold(use.call.real("rate"))),
-        kept_scale(static_cast<float>(1 / (1 - use.call.real("rate")))) {
-    use.require_f32(first);
+  Attention(const KernelCall& call, int first, int tail)
+      : AttentionSizes(call, first, tail + 1),
+        stream(static_cast<uint64_t>(call.op.integer("stream"))),
+        offset(static_cast<uint64_t>(call.op.integer("offset"))),
+        threshold(program::drop_threshold(call.op.real("rate"))),
+        kept_scale(static_cast<float>(1 / (1 - call.op.real("rate")))) {
+    call.require_f32(first);
   }
 
   int64_t all_heads() const { return batch * heads; }
@@ -85,10 +85,10 @@ float weights_of(const Attention& a, const Pointers& p, int64_t head, int64_t qu
   return most == kUnseen ? kUnseen : most + std::log(sum);
 }
 
-Kernel forward(const Use& use) {
-  const Attention a(use, 0, 3);
-  const auto bind = [a, wants = use.wants(1)](const Memory& m) -> Task {
-    return [=, y = m.out<float>(), lse = wants ? m.out<float>(1) : nullptr] {
+Kernel forward(const KernelCall& call) {
+  const Attention a(call, 0, 3);
+  const auto bind = [a, produces = call.produces(1)](const Memory& m) -> Task {
+    return [=, y = m.out<float>(), lse = produces ? m.out<float>(1) : nullptr] {
       const Pointers p{m.in<float>(0), m.in<float>(1), m.in<float>(2), a.mask.given ? m.in<std::byte>(4) : nullptr,
                        static_cast<uint64_t>(*m.in<int64_t>(3))};
       parallel(a.threads, a.all_heads() * a.queries, a.grain(), [&](int part, int64_t begin, int64_t end) {
@@ -142,11 +142,11 @@ void query_gradient(const Attention& a, const Pointers& p, const Slopes& s, int6
 }
 
 // Heads share no results but the mask's, whose gradient is made on one thread.
-Kernel backward(const Use& use) {
-  const Attention a(use, 1, 6);
-  const bool adds_mask = use.wants(3) && a.mask.given && !a.mask.boolean;
+Kernel backward(const KernelCall& call) {
+  const Attention a(call, 1, 6);
+  const bool adds_mask = call.produces(3) && a.mask.given && !a.mask.boolean;
   std::array<int64_t, 4> sizes{};
-  for (int k = 0; k < 4; ++k) sizes[static_cast<size_t>(k)] = use.wants(k) ? use.out(k).elements() : 0;
+  for (int k = 0; k < 4; ++k) sizes[static_cast<size_t>(k)] = call.produces(k) ? call.out(k).elements() : 0;
   return plain([=](const Memory& m) -> Task {
     return [=] {
       const Pointers p{m.in<float>(1), m.in<float>(2), m.in<float>(3), a.mask.given ? m.in<std::byte>(7) : nullptr,

@@ -16,13 +16,13 @@ struct Norm : Channels {
   int threads;
   int64_t scratch_bytes;  // room for two planes of each thread
 
-  explicit Norm(const Use& use)
-      : Channels(use.in(0)),
-        eps(static_cast<float>(use.call.real("eps"))),
-        threads(use.threads),
-        scratch_bytes(room_bytes(use, 2)) {
-    for (int i = 0; i < use.arity(); ++i) {
-      if (!is_half(use.in(i).dtype)) use.require_f32(i);
+  explicit Norm(const KernelCall& call)
+      : Channels(call.in(0)),
+        eps(static_cast<float>(call.op.real("eps"))),
+        threads(call.threads),
+        scratch_bytes(workspace_bytes(call, 2)) {
+    for (int i = 0; i < call.arity(); ++i) {
+      if (!is_low_precision(call.in(i).dtype)) call.require_f32(i);
     }
   }
 
@@ -50,13 +50,13 @@ struct PlanesOf {
   int part;
   int64_t group;
 
-  const float* read(const WideInput& x, int64_t n, int room = 0) const {
-    return c.read(x, n, group, c.room(scratch, 2, part, room));
+  const float* read(const WideInput& x, int64_t n, int workspace = 0) const {
+    return c.read(x, n, group, c.workspace(scratch, 2, part, workspace));
   }
   // Calls f(where the plane is to be made), which may lie where a plane was read that had the first room.
   template <class F>
   void write(const WideOutput& y, int64_t n, const F& f) const {
-    c.write(y, n, group, c.room(scratch, 2, part, 0), f);
+    c.write(y, n, group, c.workspace(scratch, 2, part, 0), f);
   }
 };
 
@@ -134,13 +134,14 @@ void plane_gradient(const Channels& c, float* dx, const float* dy, const float* 
   });
 }
 
-Kernel forward(const Use& use) {
-  const Norm c(use);
+Kernel forward(const KernelCall& call) {
+  const Norm c(call);
   return {
-      c.scratch_bytes, [c, made = use.made](const Memory& m) -> Task {
-        const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
+      c.scratch_bytes, [c, made = call.requested](const Memory& m) -> Task {
+        const auto produced_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
         return [=, x = c.input(m, 0), weight = m.in<float>(1), bias = m.in<float>(2), y = c.output(m),
-                scratch = m.scratch, means = made_or_null(1), rstds = made_or_null(2), variances = made_or_null(3)] {
+                scratch = m.scratch, means = produced_or_null(1), rstds = produced_or_null(2),
+                variances = produced_or_null(3)] {
           c.for_each([=](int part, int64_t group) {
             const PlanesOf planes{c, scratch, part, group};
             LaneSums sums{};
@@ -167,54 +168,54 @@ Kernel forward(const Use& use) {
       }};
 }
 
-Kernel backward(const Use& use) {
-  const Norm c(use);
-  return {c.scratch_bytes, [c, made = use.made](const Memory& m) -> Task {
-            const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
-            return [=, dy = c.input(m, 0), x = c.input(m, 1), means = m.in<float>(2), rstds = m.in<float>(3),
-                    weight = m.in<float>(4), dx = c.output(m, made[0]), scratch = m.scratch, dweight = made_or_null(1),
-                    dbias = made_or_null(2)] {
-              c.for_each([=](int part, int64_t group) {
-                const PlanesOf planes{c, scratch, part, group};
-                const Lanes mean = c.each_lane(group, [&](int64_t channel, int64_t) { return means[channel]; });
-                LaneSums sums{};
-                LaneSums products{};
-                for (int64_t n = 0; n < c.batch; ++n) {
-                  const float* slopes = planes.read(dy, n);
-                  c.add_plane(sums, slopes);
-                  plane_products(products, c, slopes, planes.read(x, n, 1), mean);
-                }
-                const auto number = [&](const auto& f) {
-                  return c.each_lane(
-                      group, [&](int64_t channel, int64_t lane) { return static_cast<float>(f(channel, lane)); });
-                };
-                if (dweight != nullptr) {
-                  number([&](int64_t channel, int64_t lane) {
-                    return dweight[channel] = static_cast<float>(sum_of(products, lane)) * rstds[channel];
-                  });
-                }
-                if (dbias != nullptr) {
-                  number([&](int64_t channel, int64_t lane) {
-                    return dbias[channel] = static_cast<float>(sum_of(sums, lane));
-                  });
-                }
-                if (!dx.wanted()) return;
-                const Lanes level = number([&](int64_t, int64_t lane) { return sum_of(sums, lane) / c.count(); });
-                const Lanes slope = number([&](int64_t channel, int64_t lane) {
-                  const double rstd = rstds[channel];
-                  return sum_of(products, lane) * rstd * rstd / c.count();
-                });
-                const Lanes scale =
-                    number([&](int64_t channel, int64_t) { return rstds[channel] * or_else(weight, channel, 1); });
-                for (int64_t n = 0; n < c.batch; ++n) {
-                  const float* slopes = planes.read(dy, n);
-                  const float* values = planes.read(x, n, 1);
-                  planes.write(dx, n,
-                               [&](float* to) { plane_gradient(c, to, slopes, values, scale, level, mean, slope); });
-                }
-              });
+Kernel backward(const KernelCall& call) {
+  const Norm c(call);
+  return {
+      c.scratch_bytes, [c, made = call.requested](const Memory& m) -> Task {
+        const auto produced_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
+        return [=, dy = c.input(m, 0), x = c.input(m, 1), means = m.in<float>(2), rstds = m.in<float>(3),
+                weight = m.in<float>(4), dx = c.output(m, made[0]), scratch = m.scratch, dweight = produced_or_null(1),
+                dbias = produced_or_null(2)] {
+          c.for_each([=](int part, int64_t group) {
+            const PlanesOf planes{c, scratch, part, group};
+            const Lanes mean = c.each_lane(group, [&](int64_t channel, int64_t) { return means[channel]; });
+            LaneSums sums{};
+            LaneSums products{};
+            for (int64_t n = 0; n < c.batch; ++n) {
+              const float* slopes = planes.read(dy, n);
+              c.add_plane(sums, slopes);
+              plane_products(products, c, slopes, planes.read(x, n, 1), mean);
+            }
+            const auto number = [&](const auto& f) {
+              return c.each_lane(group,
+                                 [&](int64_t channel, int64_t lane) { return static_cast<float>(f(channel, lane)); });
             };
-          }};
+            if (dweight != nullptr) {
+              number([&](int64_t channel, int64_t lane) {
+                return dweight[channel] = static_cast<float>(sum_of(products, lane)) * rstds[channel];
+              });
+            }
+            if (dbias != nullptr) {
+              number([&](int64_t channel, int64_t lane) {
+                return dbias[channel] = static_cast<float>(sum_of(sums, lane));
+              });
+            }
+            if (!dx.wanted()) return;
+            const Lanes level = number([&](int64_t, int64_t lane) { return sum_of(sums, lane) / c.count(); });
+            const Lanes slope = number([&](int64_t channel, int64_t lane) {
+              const double rstd = rstds[channel];
+              return sum_of(products, lane) * rstd * rstd / c.count();
+            });
+            const Lanes scale =
+                number([&](int64_t channel, int64_t) { return rstds[channel] * or_else(weight, channel, 1); });
+            for (int64_t n = 0; n < c.batch; ++n) {
+              const float* slopes = planes.read(dy, n);
+              const float* values = planes.read(x, n, 1);
+              planes.write(dx, n, [&](float* to) { plane_gradient(c, to, slopes, values, scale, level, mean, slope); });
+            }
+          });
+        };
+      }};
 }
 
 // ---- with the channels last ----
@@ -225,9 +226,9 @@ struct RowsNorm : ChannelRows {
   int kinds;  // of sums
   int numbers;
 
-  RowsNorm(const Use& use, int kinds_of_sums, int numbers_of_channels)
-      : ChannelRows(use.in(0), use.threads),
-        eps(static_cast<float>(use.call.real("eps"))),
+  RowsNorm(const KernelCall& call, int kinds_of_sums, int numbers_of_channels)
+      : ChannelRows(call.in(0), call.threads),
+        eps(static_cast<float>(call.op.real("eps"))),
         kinds(kinds_of_sums),
         numbers(numbers_of_channels) {}
 
@@ -248,48 +249,52 @@ void keep(float* to, const float* from, int64_t count) {
   if (to != nullptr) std::copy_n(from, count, to);
 }
 
-Kernel forward_by_rows(const Use& use) {
-  const RowsNorm c(use, 1, 5);
-  return {c.bytes(), [c, made = use.made](const Memory& m) -> Task {
-            const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
-            return
-                [=, x = m.in<uint16_t>(0), weight = m.in<float>(1), bias = m.in<float>(2), y = m.out<uint16_t>(),
-                 scratch = m.scratch, means = made_or_null(1), rstds = made_or_null(2), variances = made_or_null(3)] {
-                  const simd::ChannelLoops& loops = simd::functions().channels;
-                  float* mean = c.number(scratch, 0);
-                  float* variance = c.number(scratch, 1);
-                  float* rstd = c.number(scratch, 2);
-                  float* scale = c.number(scratch, 3);
-                  float* shift = c.number(scratch, 4);
-                  c.add_up(scratch, 1, [&](float* sums, int64_t row, int64_t rows) {
-                    loops.sum(sums, x + row * c.channels, rows, c.channels);
-                  });
-                  c.set(mean, [&](int64_t channel) { return c.mean_of(scratch, 0, channel); });
-                  c.add_up(scratch, 1, [&](float* sums, int64_t row, int64_t rows) {
-                    loops.sum_squares(sums, x + row * c.channels, mean, rows, c.channels);
-                  });
-                  c.set(variance, [&](int64_t channel) { return c.mean_of(scratch, 0, channel); });
-                  c.set(rstd, [&](int64_t channel) { return 1 / std::sqrt(variance[channel] + c.eps); });
-                  c.set(scale, [&](int64_t channel) { return rstd[channel] * or_else(weight, channel, 1); });
-                  c.set(shift, [&](int64_t channel) { return or_else(bias, channel, 0); });
-                  c.for_each_part([&](int, int64_t begin, int64_t end) {
-                    const int64_t at = begin * c.channels;
-                    loops.affine(y + at, x + at, mean, scale, shift, end - begin, c.channels);
-                  });
-                  keep(means, mean, c.channels);
-                  keep(rstds, rstd, c.channels);
-                  keep(variances, variance, c.channels);
-                };
+Kernel forward_by_rows(const KernelCall& call) {
+  const RowsNorm c(call, 1, 5);
+  return {c.bytes(), [c, made = call.requested](const Memory& m) -> Task {
+            const auto produced_or_null = [&](size_t k) {
+              return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr;
+            };
+            return [=, x = m.in<uint16_t>(0), weight = m.in<float>(1), bias = m.in<float>(2), y = m.out<uint16_t>(),
+                    scratch = m.scratch, means = produced_or_null(1), rstds = produced_or_null(2),
+                    variances = produced_or_null(3)] {
+              const simd::ChannelLoops& loops = simd::functions().channels;
+              float* mean = c.number(scratch, 0);
+              float* variance = c.number(scratch, 1);
+              float* rstd = c.number(scratch, 2);
+              float* scale = c.number(scratch, 3);
+              float* shift = c.number(scratch, 4);
+              c.add_up(scratch, 1, [&](float* sums, int64_t row, int64_t rows) {
+                loops.sum(sums, x + row * c.channels, rows, c.channels);
+              });
+              c.set(mean, [&](int64_t channel) { return c.mean_of(scratch, 0, channel); });
+              c.add_up(scratch, 1, [&](float* sums, int64_t row, int64_t rows) {
+                loops.sum_squares(sums, x + row * c.channels, mean, rows, c.channels);
+              });
+              c.set(variance, [&](int64_t channel) { return c.mean_of(scratch, 0, channel); });
+              c.set(rstd, [&](int64_t channel) { return 1 / std::sqrt(variance[channel] + c.eps); });
+              c.set(scale, [&](int64_t channel) { return rstd[channel] * or_else(weight, channel, 1); });
+              c.set(shift, [&](int64_t channel) { return or_else(bias, channel, 0); });
+              c.for_each_part([&](int, int64_t begin, int64_t end) {
+                const int64_t at = begin * c.channels;
+                loops.affine(y + at, x + at, mean, scale, shift, end - begin, c.channels);
+              });
+              keep(means, mean, c.channels);
+              keep(rstds, rstd, c.channels);
+              keep(variances, variance, c.channels);
+            };
           }};
 }
 
-Kernel backward_by_rows(const Use& use) {
-  const RowsNorm c(use, 2, 3);
-  return {c.bytes(), [c, made = use.made](const Memory& m) -> Task {
-            const auto made_or_null = [&](size_t k) { return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr; };
+Kernel backward_by_rows(const KernelCall& call) {
+  const RowsNorm c(call, 2, 3);
+  return {c.bytes(), [c, made = call.requested](const Memory& m) -> Task {
+            const auto produced_or_null = [&](size_t k) {
+              return made[k] ? m.out<float>(static_cast<int>(k)) : nullptr;
+            };
             return [=, dy = m.in<uint16_t>(0), x = m.in<uint16_t>(1), mean = m.in<float>(2), rstd = m.in<float>(3),
                     weight = m.in<float>(4), dx = made[0] ? m.out<uint16_t>() : nullptr, scratch = m.scratch,
-                    dweight = made_or_null(1), dbias = made_or_null(2)] {
+                    dweight = produced_or_null(1), dbias = produced_or_null(2)] {
               const simd::ChannelLoops& loops = simd::functions().channels;
               c.add_up(scratch, 2, [&](float* sums, int64_t row, int64_t rows) {
                 const int64_t at = row * c.channels;
@@ -319,16 +324,18 @@ Kernel backward_by_rows(const Use& use) {
           }};
 }
 
-Kernel forward_anyhow(const Use& use) { return (use.in(0).channels_last ? forward_by_rows : forward)(use); }
-Kernel backward_anyhow(const Use& use) { return (use.in(0).channels_last ? backward_by_rows : backward)(use); }
+Kernel forward_anyhow(const KernelCall& call) { return (call.in(0).channels_last ? forward_by_rows : forward)(call); }
+Kernel backward_anyhow(const KernelCall& call) {
+  return (call.in(0).channels_last ? backward_by_rows : backward)(call);
+}
 
 // ---- the running statistics, and with them ----
 
-Kernel update(const Use& use) {
-  for (int i = 0; i < 4; ++i) use.require_f32(i);
-  const auto momentum = static_cast<float>(use.call.real("momentum"));
-  const auto count = static_cast<float>(use.call.integer("count"));
-  return plain([=, channels = use.out().elements()](const Memory& m) -> Task {
+Kernel update(const KernelCall& call) {
+  for (int i = 0; i < 4; ++i) call.require_f32(i);
+  const auto momentum = static_cast<float>(call.op.real("momentum"));
+  const auto count = static_cast<float>(call.op.integer("count"));
+  return plain([=, channels = call.out().elements()](const Memory& m) -> Task {
     return [=, mean = m.out<float>(0), variance = m.out<float>(1), new_mean = m.in<float>(2),
             new_variance = m.in<float>(3)] {
       const float unbiased = count / (count - 1);
@@ -347,8 +354,8 @@ Lanes inference_scale(const Norm& c, int64_t group, const float* weight, const f
   });
 }
 
-Kernel inference(const Use& use) {
-  const Norm c(use);
+Kernel inference(const KernelCall& call) {
+  const Norm c(call);
   return {c.scratch_bytes, [c](const Memory& m) -> Task {
             return [=, x = c.input(m, 0), mean = m.in<float>(1), variance = m.in<float>(2), weight = m.in<float>(3),
                     bias = m.in<float>(4), y = c.output(m), scratch = m.scratch] {
@@ -367,8 +374,8 @@ Kernel inference(const Use& use) {
           }};
 }
 
-Kernel inference_backward(const Use& use) {
-  const Norm c(use);
+Kernel inference_backward(const KernelCall& call) {
+  const Norm c(call);
   return {c.scratch_bytes, [c](const Memory& m) -> Task {
             return [=, dy = c.input(m, 0), variance = m.in<float>(1), weight = m.in<float>(2), dx = c.output(m),
                     scratch = m.scratch] {
@@ -384,9 +391,9 @@ Kernel inference_backward(const Use& use) {
           }};
 }
 
-Kernel inference_backward_affine(const Use& use) {
-  const Norm c(use);
-  return {c.scratch_bytes, [c, made = use.made](const Memory& m) -> Task {
+Kernel inference_backward_affine(const KernelCall& call) {
+  const Norm c(call);
+  return {c.scratch_bytes, [c, made = call.requested](const Memory& m) -> Task {
             return [=, dy = c.input(m, 0), x = c.input(m, 1), mean = m.in<float>(2), variance = m.in<float>(3),
                     scratch = m.scratch, dweight = made[0] ? m.out<float>(0) : nullptr,
                     dbias = made[1] ? m.out<float>(1) : nullptr] {
@@ -413,8 +420,8 @@ Kernel inference_backward_affine(const Use& use) {
 
 // The first operands, and the result that is like them; weights and statistics are f32.
 template <int kImages>
-bool halves_in_images(const Use& use) {
-  return halves_only_in(use, kImages == 1 ? std::vector{0} : std::vector{0, 1}, {0});
+bool low_precision_images(const KernelCall& call) {
+  return low_precision_only_in(call, kImages == 1 ? std::vector{0} : std::vector{0, 1}, {0});
 }
 
 }  // namespace
@@ -423,17 +430,18 @@ void register_batch_norm_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   const Blocking one{.rule = Rule::together, .inputs = {0}, .outputs = {0}};
   const Blocking two{.rule = Rule::together, .inputs = {0, 1}, .outputs = {0}};
-  table.add("batch_norm", {forward_anyhow, contiguous_only, one, nullptr, halves_in_images<1>});
-  table.add("batch_norm_backward", {backward_anyhow, contiguous_only, two, nullptr, halves_in_images<2>});
+  table.add("batch_norm", {forward_anyhow, contiguous_only, one, nullptr, low_precision_images<1>});
+  table.add("batch_norm_backward", {backward_anyhow, contiguous_only, two, nullptr, low_precision_images<2>});
   table.add("batch_norm_update", {update});
-  table.add("batch_norm_inference", {inference, contiguous_only, one, nullptr, halves_in_images<1>});
-  table.add("batch_norm_inference_backward", {inference_backward, contiguous_only, one, nullptr, halves_in_images<1>});
+  table.add("batch_norm_inference", {inference, contiguous_only, one, nullptr, low_precision_images<1>});
+  table.add("batch_norm_inference_backward",
+            {inference_backward, contiguous_only, one, nullptr, low_precision_images<1>});
   table.add("batch_norm_inference_backward_affine", {inference_backward_affine,
                                                      contiguous_only,
                                                      {.rule = Rule::together, .inputs = {0, 1}},
                                                      nullptr,
-                                                     [](const Use& use) {
-                                                       return halves_only_in(use, {0, 1}, {});
+                                                     [](const KernelCall& call) {
+                                                       return low_precision_only_in(call, {0, 1}, {});
                                                      }});
 }
 

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <limits>
 
-#include "plimsoll/kernels/cpu/support/halves.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -122,11 +122,11 @@ Writer<Wide> writer(DType dtype) {
 
 // The result may lie where the operand does, of the same element size: a block is read before it is written.
 template <class Wide>
-Kernel through(const Use& use, Reader<Wide> read_block) {
-  const Writer<Wide> write_block = writer<Wide>(use.out().dtype);
-  const int64_t from_size = element_bytes(use.in(0).dtype);
-  const int64_t to_size = element_bytes(use.out().dtype);
-  return plain([=, count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+Kernel through(const KernelCall& call, Reader<Wide> read_block) {
+  const Writer<Wide> write_block = writer<Wide>(call.out().dtype);
+  const int64_t from_size = element_bytes(call.in(0).dtype);
+  const int64_t to_size = element_bytes(call.out().dtype);
+  return plain([=, count = call.out().elements(), threads = call.threads](const Memory& m) -> Task {
     return [=, x = m.in<std::byte>(0), y = m.out<std::byte>()] {
       parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
         std::array<Wide, kBlock> wide;
@@ -141,24 +141,24 @@ Kernel through(const Use& use, Reader<Wide> read_block) {
 }
 
 // The halves of f32, and back, in vectors.
-Kernel to_half(const Use& use) {
-  return plain([to = use.out(), threads = use.threads](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), y = m.out<std::byte>()] { narrow(to.dtype, x, y, to.elements(), threads); };
+Kernel to_half(const KernelCall& call) {
+  return plain([to = call.out(), threads = call.threads](const Memory& m) -> Task {
+    return [=, x = m.in<float>(0), y = m.out<std::byte>()] { downcast(to.dtype, x, y, to.elements(), threads); };
   });
 }
 
-Kernel from_half(const Use& use) {
-  return plain([from = use.in(0), threads = use.threads](const Memory& m) -> Task {
-    return [=, x = m.in<std::byte>(0), y = m.out<float>()] { widen(from, x, y, threads); };
+Kernel from_half(const KernelCall& call) {
+  return plain([from = call.in(0), threads = call.threads](const Memory& m) -> Task {
+    return [=, x = m.in<std::byte>(0), y = m.out<float>()] { upcast(from, x, y, threads); };
   });
 }
 
-Kernel cast(const Use& use) {
-  const DType from = use.in(0).dtype;
-  const DType to = use.out().dtype;
-  if (from == DType::f32 && is_half(to)) return to_half(use);
-  if (is_half(from) && to == DType::f32) return from_half(use);
-  return is_floating(from) ? through<double>(use, reals_reader(from)) : through<int64_t>(use, integers_reader(from));
+Kernel cast(const KernelCall& call) {
+  const DType from = call.in(0).dtype;
+  const DType to = call.out().dtype;
+  if (from == DType::f32 && is_low_precision(to)) return to_half(call);
+  if (is_low_precision(from) && to == DType::f32) return from_half(call);
+  return is_floating(from) ? through<double>(call, reals_reader(from)) : through<int64_t>(call, integers_reader(from));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cpu/support/winograd_conv.h"
 #include "plimsoll/kernels/cpu/tiles/tiles.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -29,8 +29,8 @@ ConvForwardDesc forward_desc(const Conv& c, algorithm how, bool biased = false,
   return conv_forward_desc(dnnl::prop_kind::forward_training, how, c.any_layout(biased), c, attributes);
 }
 
-void require_one_dtype(const Use& use) {
-  for (int i = 0; i < use.arity() && use.in(i).dtype != DType::bf16; ++i) use.require_f32(i);
+void require_one_dtype(const KernelCall& call) {
+  for (int i = 0; i < call.arity() && call.in(i).dtype != DType::bf16; ++i) call.require_f32(i);
 }
 
 // ---- by Winograd's algorithm ----
@@ -77,17 +77,17 @@ int64_t next_divisor(int64_t of, int64_t below) {
 
 // `make` gives the kernel for an algorithm and a part of the batch.
 template <class Make>
-std::optional<Kernel> by_winograd(const Conv& c, const Use& use, bool can_part, const Make& make) {
-  if (use.least_scratch || !suits_winograd(c) || !dnnl_has_winograd()) return std::nullopt;
-  const int64_t bytes = use.in(0).bytes() + use.in(1).bytes() + use.out().bytes();
+std::optional<Kernel> by_winograd(const Conv& c, const KernelCall& call, bool can_part, const Make& make) {
+  if (call.least_scratch || !suits_winograd(c) || !dnnl_has_winograd()) return std::nullopt;
+  const int64_t bytes = call.in(0).bytes() + call.in(1).bytes() + call.out().bytes();
   const int64_t batch = c.x[0];
   try {
     for (int64_t part = batch;; part = next_divisor(batch, part)) {
       Kernel kernel = make(algorithm::convolution_winograd, part);
       const bool last = part == 1 || !can_part;
-      const int64_t limit = std::max((last ? kMostScratch : kUsualScratch) * bytes, use.spare_bytes);
+      const int64_t limit = std::max((last ? kMostScratch : kUsualScratch) * bytes, call.spare_bytes);
       if (kernel.scratch_bytes <= limit) {
-        return in_parts(kernel, batch / part, use.in(0).bytes(), use.out().bytes());
+        return in_parts(kernel, batch / part, call.in(0).bytes(), call.out().bytes());
       }
       if (last) return std::nullopt;
     }
@@ -99,71 +99,71 @@ std::optional<Kernel> by_winograd(const Conv& c, const Use& use, bool can_part, 
 // Where oneDNN has no such kernels, ours: `make` gives one for a limit of scratch, if it can. When scratch counts more
 // than speed it has to take less than the direct algorithm.
 template <class Make, class MakeDirect>
-Kernel by_own_winograd(const Conv& c, const Use& use, const Make& make, const MakeDirect& make_direct) {
+Kernel by_own_winograd(const Conv& c, const KernelCall& call, const Make& make, const MakeDirect& make_direct) {
   const auto direct = [&] { return make_direct(algorithm::convolution_direct, c.x[0]); };
-  const bool plain = !use.in(0).blocked && !use.in(1).blocked && !use.out().blocked;
+  const bool plain = !call.in(0).blocked && !call.in(1).blocked && !call.out().blocked;
   if (dnnl_prefers_blocks() || !plain || !suits_winograd(c)) return direct();
-  if (use.least_scratch) {
+  if (call.least_scratch) {
     const Kernel other = direct();
     return make(other.scratch_bytes).value_or(other);
   }
-  const int64_t bytes = use.in(0).bytes() + use.in(1).bytes() + use.out().bytes();
-  if (const auto kernel = make(std::max(kUsualScratch * bytes, use.spare_bytes))) return *kernel;
+  const int64_t bytes = call.in(0).bytes() + call.in(1).bytes() + call.out().bytes();
+  if (const auto kernel = make(std::max(kUsualScratch * bytes, call.spare_bytes))) return *kernel;
   const auto kernel = make(kMostScratch * bytes);
   return kernel ? *kernel : direct();
 }
 
 // The first `batch` samples.
-Tensor part_of(Tensor tensor, int64_t batch) {
+TensorDesc part_of(TensorDesc tensor, int64_t batch) {
   std::vector<int64_t> dims(tensor.shape.dims().begin(), tensor.shape.dims().end());
   dims[0] = batch;
   tensor.shape = Shape(dims);
   return tensor;
 }
 
-Kernel conv(const Use& use) { return conv_forward(use, {}); }
+Kernel conv(const KernelCall& call) { return conv_forward(call, {}); }
 
 // dx of dy and w.
-Kernel conv_backward_data(const Use& use) {
-  require_one_dtype(use);
-  const Conv whole(use, use.out().shape, use.in(1).shape, use.in(0).shape);
+Kernel conv_backward_data(const KernelCall& call) {
+  require_one_dtype(call);
+  const Conv whole(call, call.out().shape, call.in(1).shape, call.in(0).shape);
   const auto make = [&](algorithm how, int64_t batch) {
     const Conv c = whole.with_batch(batch);
     const auto primitive = conv_backward_data_desc(how, c.any_layout(), c, dnnl_attributes(), forward_desc(c, how));
     DnnlKernel kernel(primitive);
-    kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(part_of(use.in(0), batch)), primitive.diff_dst_desc());
+    kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(part_of(call.in(0), batch)), primitive.diff_dst_desc());
     kernel.input(DNNL_ARG_WEIGHTS, 1, c.plain_w(), primitive.weights_desc());
-    kernel.output(DNNL_ARG_DIFF_SRC, 0, desc_of(part_of(use.out(), batch)), primitive.diff_src_desc());
+    kernel.output(DNNL_ARG_DIFF_SRC, 0, desc_of(part_of(call.out(), batch)), primitive.diff_src_desc());
     return std::move(kernel).finish();
   };
-  if (const auto kernel = by_winograd(whole, use, true, make)) return *kernel;
-  const auto make_own = [&](int64_t limit) { return winograd_backward_data(whole, use, limit); };
-  return by_own_winograd(whole, use, make_own, make);
+  if (const auto kernel = by_winograd(whole, call, true, make)) return *kernel;
+  const auto make_own = [&](int64_t limit) { return winograd_backward_data(whole, call, limit); };
+  return by_own_winograd(whole, call, make_own, make);
 }
 
 ConvBackwardWeightsDesc backward_weights_desc(const Conv& c, algorithm how) {
   return conv_backward_weights_desc(how, c.any_layout(), c, dnnl_attributes(), forward_desc(c, how));
 }
 
-Kernel conv_backward_weights(const Use& use) {
-  if (const auto sizes = narrow_weights(use)) return narrow_weights_kernel(*sizes, use);
-  if (const auto sizes = small_image_weights(use)) return small_image_weights_kernel(*sizes, use);
-  require_one_dtype(use);
-  const auto narrow = narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape);
-  if (narrow && !use.in(0).blocked && !use.in(1).blocked) return narrow_backward_weights(*narrow, use);
-  const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
+Kernel conv_backward_weights(const KernelCall& call) {
+  if (const auto sizes = narrow_weights(call)) return narrow_weights_kernel(*sizes, call);
+  if (const auto sizes = small_image_weights(call)) return small_image_weights_kernel(*sizes, call);
+  require_one_dtype(call);
+  const auto narrow = narrow_conv(call.op, call.in(1).shape, call.out().shape, call.in(0).shape);
+  if (narrow && !call.in(0).blocked && !call.in(1).blocked) return narrow_backward_weights(*narrow, call);
+  const Conv c(call, call.in(1).shape, call.out().shape, call.in(0).shape);
   const auto make = [&](algorithm how, int64_t) {
     const auto primitive = backward_weights_desc(c, how);
-    if (suits_unfolding(c, primitive)) return unfolded_backward_weights(c, use);
+    if (suits_unfolding(c, primitive)) return unfolded_backward_weights(c, call);
     DnnlKernel kernel(primitive);
-    kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(use.in(0)), primitive.diff_dst_desc());
-    kernel.input(DNNL_ARG_SRC, 1, desc_of(use.in(1)), primitive.src_desc());
+    kernel.input(DNNL_ARG_DIFF_DST, 0, desc_of(call.in(0)), primitive.diff_dst_desc());
+    kernel.input(DNNL_ARG_SRC, 1, desc_of(call.in(1)), primitive.src_desc());
     kernel.output(DNNL_ARG_DIFF_WEIGHTS, 0, c.plain_w(), primitive.diff_weights_desc());
     return std::move(kernel).finish();
   };
-  if (const auto kernel = by_winograd(c, use, false, make)) return *kernel;
-  const auto make_own = [&](int64_t limit) { return winograd_backward_weights(c, use, limit); };
-  return by_own_winograd(c, use, make_own, make);
+  if (const auto kernel = by_winograd(c, call, false, make)) return *kernel;
+  const auto make_own = [&](int64_t limit) { return winograd_backward_weights(c, call, limit); };
+  return by_own_winograd(c, call, make_own, make);
 }
 
 // ---- what goes with channels ----
@@ -180,11 +180,11 @@ void add_bias(float* y, const float* bias, int64_t positions) {
 }
 
 // The gradient of a convolution's input, and a bias on every channel of it.
-Kernel conv_transpose(const Use& use) {
-  const Kernel product = conv_backward_data(use);
-  if (use.arity() < 3) return product;
-  const Channels channels(use.out());
-  return {product.scratch_bytes, [=, threads = use.threads](const Memory& m) -> Task {
+Kernel conv_transpose(const KernelCall& call) {
+  const Kernel product = conv_backward_data(call);
+  if (call.arity() < 3) return product;
+  const Channels channels(call.out());
+  return {product.scratch_bytes, [=, threads = call.threads](const Memory& m) -> Task {
             return [=, multiply = product.bind(m), bias = m.in<float>(2), y = m.out<float>()] {
               multiply();
               channels.for_each_plane(threads, [=](int64_t plane, int64_t first_channel) {
@@ -199,9 +199,9 @@ Kernel conv_transpose(const Use& use) {
           }};
 }
 
-Kernel sum_rows_of_channels(const Use& use) {
-  const ChannelRows rows(use.in(0), use.threads);
-  return {rows.scratch_bytes(1), [rows, tensor = use.out()](const Memory& m) -> Task {
+Kernel sum_rows_of_channels(const KernelCall& call) {
+  const ChannelRows rows(call.in(0), call.threads);
+  return {rows.scratch_bytes(1), [rows, tensor = call.out()](const Memory& m) -> Task {
             return [=, x = m.in<uint16_t>(0), y = WideOutput(tensor, m.outputs[0]), scratch = m.scratch] {
               rows.add_up(scratch, 1, [&](float* sums, int64_t row, int64_t count) {
                 simd::functions().channels.sum(sums, x + row * rows.channels, count, rows.channels);
@@ -216,19 +216,19 @@ Kernel sum_rows_of_channels(const Use& use) {
           }};
 }
 
-Kernel channel_sum(const Use& use) {
-  if (!is_half(use.in(0).dtype)) use.require_f32(0);
-  if (use.in(0).channels_last) return sum_rows_of_channels(use);
-  const Channels channels(use.in(0));
-  return {channels.room_bytes(use, 1),
-          [=, tensors = std::pair(use.in(0), use.out()), threads = use.threads](const Memory& m) -> Task {
+Kernel channel_sum(const KernelCall& call) {
+  if (!is_low_precision(call.in(0).dtype)) call.require_f32(0);
+  if (call.in(0).channels_last) return sum_rows_of_channels(call);
+  const Channels channels(call.in(0));
+  return {channels.workspace_bytes(call, 1),
+          [=, tensors = std::pair(call.in(0), call.out()), threads = call.threads](const Memory& m) -> Task {
             return [=, x = WideInput(tensors.first, m.inputs[0]), y = WideOutput(tensors.second, m.outputs[0]),
                     scratch = m.scratch] {
               channels.for_each_group(threads, [=](int part, int64_t group) {
                 LaneSums sums{};
-                float* room = channels.room(scratch, 1, part, 0);
+                float* workspace = channels.workspace(scratch, 1, part, 0);
                 for (int64_t n = 0; n < channels.batch; ++n) {
-                  channels.add_plane(sums, channels.read(x, n, group, room));
+                  channels.add_plane(sums, channels.read(x, n, group, workspace));
                 }
                 const int64_t first = group * channels.lanes;
                 std::array<float, kChannelBlock> narrow;
@@ -242,64 +242,64 @@ Kernel channel_sum(const Use& use) {
           }};
 }
 
-// Narrow ones are bound by memory, and have a way of their own in f32. Where there are matrix units that is the faster
+// Narrow ones are bound by memory, and have a way of their own in f32. Where there are AMX tiles that is the faster
 // way for their gradients alone.
-bool computes_forward(const Use& use) {
-  if (!dnnl_computes(use)) return false;
-  return dnnl_has_matrix_units() || !narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
+bool computes_forward(const KernelCall& call) {
+  if (!dnnl_computes(call)) return false;
+  return dnnl_has_amx_tiles() || !narrow_conv(call.op, call.in(0).shape, call.in(1).shape, call.out().shape);
 }
 
-bool computes_backward_weights(const Use& use) {
-  if (narrow_weights(use) || small_image_weights(use)) return true;
-  if (!dnnl_computes(use) || narrow_conv(use.call, use.in(1).shape, use.out().shape, use.in(0).shape)) return false;
-  const Conv c(use, use.in(1).shape, use.out().shape, use.in(0).shape);
+bool computes_backward_weights(const KernelCall& call) {
+  if (narrow_weights(call) || small_image_weights(call)) return true;
+  if (!dnnl_computes(call) || narrow_conv(call.op, call.in(1).shape, call.out().shape, call.in(0).shape)) return false;
+  const Conv c(call, call.in(1).shape, call.out().shape, call.in(0).shape);
   return !suits_unfolding(c, backward_weights_desc(c, algorithm::convolution_direct));
 }
 
 // Samples of the batch, which operand 0 and result 0 have.
-Cut by_samples(const Use& use) {
-  Cut cut = by_rows(use, {0}, {0});
-  cut.threaded = true;
-  return cut;
+Tiling by_samples(const KernelCall& call) {
+  Tiling tiling = by_rows(call, {0}, {0});
+  tiling.threaded = true;
+  return tiling;
 }
 
-Cut by_samples_of_both(const Use& use) {
-  Cut cut = by_rows(use, {0, 1}, {}, {0});
-  cut.threaded = true;
-  return cut;
+Tiling by_samples_of_both(const KernelCall& call) {
+  Tiling tiling = by_rows(call, {0, 1}, {}, {0});
+  tiling.threaded = true;
+  return tiling;
 }
 
 }  // namespace
 
-Kernel conv_forward(const Use& use, const Epilogue& epilogue) {
-  require_one_dtype(use);
-  const auto narrow = narrow_conv(use.call, use.in(0).shape, use.in(1).shape, use.out().shape);
-  const bool as_it_lies = use.in(0).dtype == DType::f32 && !use.in(0).blocked && !use.out().blocked;
-  if (narrow && as_it_lies && !epilogue.onto) {
-    const Kernel kernel = narrow_forward(*narrow, use);
-    return epilogue.relu ? then_relu(kernel, use) : kernel;
+Kernel conv_forward(const KernelCall& call, const Epilogue& epilogue) {
+  require_one_dtype(call);
+  const auto narrow = narrow_conv(call.op, call.in(0).shape, call.in(1).shape, call.out().shape);
+  const bool in_plain_layout = call.in(0).dtype == DType::f32 && !call.in(0).blocked && !call.out().blocked;
+  if (narrow && in_plain_layout && !epilogue.onto) {
+    const Kernel kernel = narrow_forward(*narrow, call);
+    return epilogue.relu ? then_relu(kernel, call) : kernel;
   }
-  const Conv whole(use, use.in(0).shape, use.in(1).shape, use.out().shape);
-  const bool biased = use.arity() > 2;
+  const Conv whole(call, call.in(0).shape, call.in(1).shape, call.out().shape);
+  const bool biased = call.arity() > 2;
   const auto make = [&](algorithm how, int64_t batch) {
     const Conv c = whole.with_batch(batch);
     const auto primitive = forward_desc(c, how, biased, epilogue.attributes());
     DnnlKernel kernel(primitive);
-    kernel.input(DNNL_ARG_SRC, 0, desc_of(part_of(use.in(0), batch)), primitive.src_desc());
+    kernel.input(DNNL_ARG_SRC, 0, desc_of(part_of(call.in(0), batch)), primitive.src_desc());
     kernel.input(DNNL_ARG_WEIGHTS, 1, c.plain_w(), primitive.weights_desc());
     if (biased) kernel.input(DNNL_ARG_BIAS, 2, c.bias(), c.bias());
-    kernel.output(DNNL_ARG_DST, 0, desc_of(part_of(use.out(), batch)), primitive.dst_desc(), epilogue.onto);
+    kernel.output(DNNL_ARG_DST, 0, desc_of(part_of(call.out(), batch)), primitive.dst_desc(), epilogue.onto);
     return std::move(kernel).finish();
   };
-  if (const auto kernel = by_winograd(whole, use, true, make)) return *kernel;
-  const auto make_own = [&](int64_t limit) { return winograd_forward(whole, use, epilogue, limit); };
-  return by_own_winograd(whole, use, make_own, make);
+  if (const auto kernel = by_winograd(whole, call, true, make)) return *kernel;
+  const auto make_own = [&](int64_t limit) { return winograd_forward(whole, call, epilogue, limit); };
+  return by_own_winograd(whole, call, make_own, make);
 }
 
 void register_conv_cpu(KernelTable& table) {
   using Rule = Blocking::Rule;
   if (dnnl_prefers_blocks()) table.use_blocks();
-  if (dnnl_has_matrix_units() && tiles::has_units()) table.use_matrix_units();
+  if (dnnl_has_amx_tiles() && tiles::has_units()) table.use_amx_tiles();
   const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = true};
   table.add("conv", {conv, contiguous_only, of_images, by_samples, computes_forward});
   table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, dnnl_computes});

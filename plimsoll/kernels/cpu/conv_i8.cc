@@ -32,13 +32,13 @@ struct Parts {
   int64_t batch, channels, positions;
   int64_t samples_in, channels_in;  // a part
 
-  explicit Parts(const Use& use)
-      : batch(use.out().shape[0]),
-        channels(use.out().shape[1]),
-        positions(use.out().elements() / (batch * channels)),
+  explicit Parts(const KernelCall& call)
+      : batch(call.out().shape[0]),
+        channels(call.out().shape[1]),
+        positions(call.out().elements() / (batch * channels)),
         samples_in(divisor(batch, kSums / (channels * positions), 1)),
         channels_in(channels) {
-    const bool can_cut = channels % kChannelBlock == 0 && use.call.integer("groups") == 1;
+    const bool can_cut = channels % kChannelBlock == 0 && call.op.integer("groups") == 1;
     if (samples_in == 1 && can_cut) channels_in = divisor(channels, kSums / positions, kChannelBlock);
   }
 
@@ -139,9 +139,11 @@ struct Scaling {
 
 // ---- the kernel ----
 
-Tensor channels_last(DType dtype, const memory::dims& dims) { return {dtype, Shape(std::span(dims)), {}, true, true}; }
+TensorDesc channels_last(DType dtype, const memory::dims& dims) {
+  return {dtype, Shape(std::span(dims)), {}, true, true};
+}
 
-Tensor with_batch(Tensor tensor, int64_t batch) {
+TensorDesc with_batch(TensorDesc tensor, int64_t batch) {
   std::vector<int64_t> dims(tensor.shape.dims().begin(), tensor.shape.dims().end());
   dims[0] = batch;
   tensor.shape = Shape(dims);
@@ -149,8 +151,8 @@ Tensor with_batch(Tensor tensor, int64_t batch) {
 }
 
 // The shapes of a part.
-Conv part_of(const Use& use, const Parts& parts) {
-  Conv conv = Conv(use, use.in(0).shape, use.in(1).shape, use.out().shape).with_batch(parts.samples_in);
+Conv part_of(const KernelCall& call, const Parts& parts) {
+  Conv conv = Conv(call, call.in(0).shape, call.in(1).shape, call.out().shape).with_batch(parts.samples_in);
   conv.y[1] = parts.channels_in;
   if (parts.of_channels() > 1) conv.w[0] = parts.channels_in;
   return conv;
@@ -167,19 +169,19 @@ ConvForwardDesc primitive_of(const Conv& c, const ProductTypes& types) {
 struct ByteConv {
   Parts parts;
   DType sum;
-  Tensor x, y;  // as given
+  TensorDesc x, y;  // as given
   int64_t w_bytes, packed_bytes, x_bytes;
   int threads;
   Kernel pack, arrange, multiply;
 
-  explicit ByteConv(const Use& use)
-      : parts(use),
-        sum(product_types(use.in(0).dtype).sum),
-        x(use.in(0)),
-        y(use.out()),
-        w_bytes(use.in(1).bytes() / parts.of_channels()),
-        threads(use.threads) {
-    const Conv c = part_of(use, parts);
+  explicit ByteConv(const KernelCall& call)
+      : parts(call),
+        sum(product_types(call.in(0).dtype).sum),
+        x(call.in(0)),
+        y(call.out()),
+        w_bytes(call.in(1).bytes() / parts.of_channels()),
+        threads(call.threads) {
+    const Conv c = part_of(call, parts);
     const auto primitive = primitive_of(c, product_types(x.dtype));
     const auto packed = primitive.weights_desc();
     const auto arranged = primitive.src_desc();
@@ -233,11 +235,11 @@ struct ByteConv {
   }
 };
 
-Kernel conv_i8(const Use& use) {
-  if (use.in(1).elements() > program::kMostProducts * use.in(1).shape[0]) {
-    use.unsupported(fmt::format("the CPU sums at most {} products of bytes in a convolution", program::kMostProducts));
+Kernel conv_i8(const KernelCall& call) {
+  if (call.in(1).elements() > program::kMostProducts * call.in(1).shape[0]) {
+    call.unsupported(fmt::format("the CPU sums at most {} products of bytes in a convolution", program::kMostProducts));
   }
-  const ByteConv conv(use);
+  const ByteConv conv(call);
   return {conv.scratch_bytes(), [conv](const Memory& m) { return conv.bind(m); }};
 }
 

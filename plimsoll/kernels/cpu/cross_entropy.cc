@@ -7,11 +7,11 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
-#include "plimsoll/kernels/cpu/support/halves.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
 #include "plimsoll/kernels/cpu/support/lines.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -41,17 +41,17 @@ struct Classes {
   bool mean;
   std::string op;  // for messages
 
-  Classes(const Use& use, int logits)
-      : lines(use.in(logits), use.call.axis("axis", logits)),
-        dtype(use.in(logits).dtype),
-        threads(use.threads),
-        ignored(use.call.integer("ignored_index")),
-        smoothing(static_cast<float>(use.call.real("label_smoothing"))),
-        each(use.call.word("reduction") == "none"),
-        mean(use.call.word("reduction") == "mean"),
-        op(fmt::format("{} %{}", use.call.def.name, use.call.label)) {
-    if (!is_half(use.in(logits).dtype)) use.require_f32(logits);
-    if (use.in(logits + 1).dtype != DType::i64) use.unsupported("the CPU reads targets of i64");
+  Classes(const KernelCall& call, int logits)
+      : lines(call.in(logits), call.op.axis("axis", logits)),
+        dtype(call.in(logits).dtype),
+        threads(call.threads),
+        ignored(call.op.integer("ignored_index")),
+        smoothing(static_cast<float>(call.op.real("label_smoothing"))),
+        each(call.op.word("reduction") == "none"),
+        mean(call.op.word("reduction") == "mean"),
+        op(fmt::format("{} %{}", call.op.def.name, call.op.label)) {
+    if (!is_low_precision(call.in(logits).dtype)) call.require_f32(logits);
+    if (call.in(logits + 1).dtype != DType::i64) call.unsupported("the CPU reads targets of i64");
   }
 
   // How many targets are not ignored. ArgumentError for one that is no class.
@@ -90,15 +90,15 @@ struct Classes {
 
 // Only lines that lie in one piece may be f16 or bf16.
 template <int kLogits>
-bool reads_lines(const Use& use) {
-  return halves_only_in(use, {kLogits}, {kLogits - 1}) &&
-         Lines(use.in(kLogits), use.call.axis("axis", kLogits)).stride == 1;
+bool reads_lines(const KernelCall& call) {
+  return low_precision_only_in(call, {kLogits}, {kLogits - 1}) &&
+         Lines(call.in(kLogits), call.op.axis("axis", kLogits)).stride == 1;
 }
 
-Kernel forward(const Use& use) {
-  const Classes classes(use, 0);
+Kernel forward(const KernelCall& call) {
+  const Classes classes(call, 0);
   const int64_t sums = align_up(kSumParts * 8, kAlignment);
-  return {sums, [=, wants_lse = use.wants(1)](const Memory& m) -> Task {
+  return {sums, [=, wants_lse = call.produces(1)](const Memory& m) -> Task {
             return [=, logits = m.inputs[0], targets = m.in<int64_t>(1), loss = m.out<float>(),
                     lse = wants_lse ? m.out<float>(1) : nullptr, partial = m.scratch_at<double>(0)] {
               const int64_t counted = classes.count(targets);
@@ -151,8 +151,8 @@ void clear_line(const Classes& classes, std::byte* dx) {
   for (int64_t i = 0; i < classes.lines.length; ++i) write(classes.dtype, dx + i * classes.step_bytes(), 0);
 }
 
-Kernel backward(const Use& use) {
-  const Classes classes(use, 1);
+Kernel backward(const KernelCall& call) {
+  const Classes classes(call, 1);
   return plain([=](const Memory& m) -> Task {
     return [=, dloss = m.in<float>(0), logits = m.inputs[1], targets = m.in<int64_t>(2), lse = m.in<float>(3),
             dlogits = m.outputs[0]] {

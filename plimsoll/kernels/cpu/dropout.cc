@@ -1,11 +1,11 @@
 // Dropout draws its mask from the counter-based generator, forward and backward alike: nothing is stored.
 #include <algorithm>
 
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/random.h"
 
 namespace plimsoll::kernels {
@@ -75,33 +75,34 @@ void drop(const Drop& d, uint64_t seed, const float* x, float* y, int64_t begin,
 constexpr int64_t kLine = 2048;  // elements of f16 and bf16 that are f32 at a time
 
 void drop_lines(const Drop& d, uint64_t seed, const WideInput& x, const WideOutput& y, int64_t begin, int64_t end) {
-  float room[kLine];
+  float workspace[kLine];
   for (int64_t first = begin; first < end; first += kLine) {
     const int64_t count = std::min(kLine, end - first);
     Drop line = d;
     line.first += static_cast<uint64_t>(first);
-    float* to = y.line(first, room);
-    drop(line, seed, x.line(first, count, room), to, 0, count);
+    float* to = y.line(first, workspace);
+    drop(line, seed, x.line(first, count, workspace), to, 0, count);
     y.keep(first, count, to);
   }
 }
 
-Kernel dropout(const Use& use) {
-  if (!is_half(use.in(0).dtype)) use.require_f32(0);
-  const double rate = use.call.real("rate");
-  const Drop d{static_cast<uint64_t>(use.call.integer("stream")), static_cast<uint64_t>(use.call.integer("offset")),
+Kernel dropout(const KernelCall& call) {
+  if (!is_low_precision(call.in(0).dtype)) call.require_f32(0);
+  const double rate = call.op.real("rate");
+  const Drop d{static_cast<uint64_t>(call.op.integer("stream")), static_cast<uint64_t>(call.op.integer("offset")),
                program::drop_threshold(rate), static_cast<float>(1 / (1 - rate))};
-  const bool in_parts = use.in(1).elements() == 2;
-  const int64_t per_sample = in_parts ? use.out().elements() / use.out().shape[0] : 0;
-  return plain([=, tensor = use.out(), count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
-    return [=, x = WideInput(tensor, m.inputs[0]), seed = m.in<int64_t>(1), y = WideOutput(tensor, m.outputs[0])] {
-      Drop part = d;
-      if (in_parts) part.first += static_cast<uint64_t>(seed[1] * per_sample);
-      parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
-        drop_lines(part, static_cast<uint64_t>(*seed), x, y, begin, end);
+  const bool in_parts = call.in(1).elements() == 2;
+  const int64_t per_sample = in_parts ? call.out().elements() / call.out().shape[0] : 0;
+  return plain(
+      [=, tensor = call.out(), count = call.out().elements(), threads = call.threads](const Memory& m) -> Task {
+        return [=, x = WideInput(tensor, m.inputs[0]), seed = m.in<int64_t>(1), y = WideOutput(tensor, m.outputs[0])] {
+          Drop part = d;
+          if (in_parts) part.first += static_cast<uint64_t>(seed[1] * per_sample);
+          parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
+            drop_lines(part, static_cast<uint64_t>(*seed), x, y, begin, end);
+          });
+        };
       });
-    };
-  });
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/indices.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -15,14 +15,14 @@ namespace {
 struct Named {
   IndexRange range;
   Shape index;
-  Tensor whole;
+  TensorDesc whole;
   int axis;
 
-  Named(const Use& use, const Tensor& named)
-      : range(use, 1, named.shape[use.call.axis("axis", 1)], true),
-        index(use.in(1).shape),
+  Named(const KernelCall& call, const TensorDesc& named)
+      : range(call, 1, named.shape[call.op.axis("axis", 1)], true),
+        index(call.in(1).shape),
         whole(contiguous(named.dtype, named.shape)),
-        axis(use.call.axis("axis", 1)) {}
+        axis(call.op.axis("axis", 1)) {}
 
   int64_t count() const { return index.elements(); }
 
@@ -36,11 +36,11 @@ struct Named {
   }
 };
 
-Kernel gather_elements(const Use& use) {
-  const Named named(use, use.in(0));
-  return for_size(use.in(0).dtype, [&](auto zero) {
+Kernel gather_elements(const KernelCall& call) {
+  const Named named(call, call.in(0));
+  return for_size(call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return plain([named, threads = use.threads](const Memory& m) -> Task {
+    return plain([named, threads = call.threads](const Memory& m) -> Task {
       return [=, x = m.in<T>(0), index = m.in<int64_t>(1), y = m.out<T>()] {
         named.range.check(index, named.count());
         parallel(threads, named.count(), kGrain, [&](int, int64_t begin, int64_t end) {
@@ -60,11 +60,11 @@ void put(const Named& named, const int64_t* index, const T* updates, T* y, bool 
   }
 }
 
-Kernel gather_elements_backward(const Use& use) {
-  const Named named(use, use.out());
-  return for_number(use, use.in(0).dtype, [&](auto zero) {
+Kernel gather_elements_backward(const KernelCall& call) {
+  const Named named(call, call.out());
+  return for_number(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return plain([named, elements = use.out().elements()](const Memory& m) -> Task {
+    return plain([named, elements = call.out().elements()](const Memory& m) -> Task {
       return [=, dy = m.in<T>(0), index = m.in<int64_t>(1), dx = m.out<T>()] {
         named.range.check(index, named.count());
         std::fill(dx, dx + elements, T{});
@@ -74,12 +74,12 @@ Kernel gather_elements_backward(const Use& use) {
   });
 }
 
-Kernel scatter_elements(const Use& use) {
-  const Named named(use, use.in(0));
-  const bool adds = use.call.flag("add");
-  return for_number(use, use.in(0).dtype, [&](auto zero) {
+Kernel scatter_elements(const KernelCall& call) {
+  const Named named(call, call.in(0));
+  const bool adds = call.op.flag("add");
+  return for_number(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return plain([named, adds, bytes = static_cast<size_t>(use.out().bytes())](const Memory& m) -> Task {
+    return plain([named, adds, bytes = static_cast<size_t>(call.out().bytes())](const Memory& m) -> Task {
       return [=, x = m.in<T>(0), index = m.in<int64_t>(1), updates = m.in<T>(2), y = m.out<T>()] {
         named.range.check(index, named.count());
         if (x != y) std::memcpy(y, x, bytes);
@@ -90,9 +90,9 @@ Kernel scatter_elements(const Use& use) {
 }
 
 template <class T>
-Kernel one_hot_of(const Use& use) {
-  const IndexRange range(use, 0, use.call.integer("depth"), false);
-  return plain([range, count = use.in(0).elements()](const Memory& m) -> Task {
+Kernel one_hot_of(const KernelCall& call) {
+  const IndexRange range(call, 0, call.op.integer("depth"), false);
+  return plain([range, count = call.in(0).elements()](const Memory& m) -> Task {
     return [=, index = m.in<int64_t>(0), y = m.out<T>()] {
       range.check(index, count);
       std::fill(y, y + count * range.size, T{});
@@ -101,9 +101,9 @@ Kernel one_hot_of(const Use& use) {
   });
 }
 
-Kernel one_hot(const Use& use) {
-  if (element_bytes(use.out().dtype) == 1) return one_hot_of<uint8_t>(use);
-  return for_number(use, use.out().dtype, [&](auto zero) { return one_hot_of<decltype(zero)>(use); });
+Kernel one_hot(const KernelCall& call) {
+  if (element_bytes(call.out().dtype) == 1) return one_hot_of<uint8_t>(call);
+  return for_number(call, call.out().dtype, [&](auto zero) { return one_hot_of<decltype(zero)>(call); });
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 #include <cmath>
 
 #include "plimsoll/kernels/cpu/support/dispatch.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/rows.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -43,9 +43,9 @@ void parallel_rows(int threads, int64_t rows, int64_t length, const F& f) {
 
 // y = f(x, z) with broadcasting
 template <class X, class Y, class F>
-Kernel binary_kernel(const Use& use, F f) {
-  const Rows<2> rows(use.out().shape, {use.in(0), use.in(1)});
-  return plain([rows, threads = use.threads, f](const Memory& m) -> Task {
+Kernel binary_kernel(const KernelCall& call, F f) {
+  const Rows<2> rows(call.out().shape, {call.in(0), call.in(1)});
+  return plain([rows, threads = call.threads, f](const Memory& m) -> Task {
     return [=, x = m.in<X>(0), z = m.in<X>(1), y = m.out<Y>()] {
       const int64_t length = rows.length();
       parallel_rows(threads, rows.count(), length, [=](int64_t row, int64_t begin, int64_t end) {
@@ -58,53 +58,54 @@ Kernel binary_kernel(const Use& use, F f) {
 }
 
 // Element by element where the operands are of one shape or single, else along the first dimension of the result.
-Cut cut_broadcast(const Use& use) {
-  const Shape& y = use.out().shape;
-  const auto is_simple = [&](const Tensor& x) { return x.shape == y || x.elements() == 1; };
-  if (std::all_of(use.inputs.begin(), use.inputs.end(), is_simple)) {
-    const Cut cut = by_elements(use);
-    if (cut.rule != Cut::Rule::never) return cut;
+Tiling tile_broadcast(const KernelCall& call) {
+  const Shape& y = call.out().shape;
+  const auto is_simple = [&](const TensorDesc& x) { return x.shape == y || x.elements() == 1; };
+  if (std::all_of(call.inputs.begin(), call.inputs.end(), is_simple)) {
+    const Tiling tiling = by_elements(call);
+    if (tiling.rule != Tiling::Rule::never) return tiling;
   }
   if (y.rank() == 0) return {};
-  Cut cut{.rule = Cut::Rule::rows, .count = y[0], .outputs = {0}};
-  for (int i = 0; i < use.arity(); ++i) {
-    if (use.in(i).shape.rank() == y.rank() && use.in(i).shape[0] == y[0]) cut.inputs.push_back(i);
+  Tiling tiling{.rule = Tiling::Rule::rows, .count = y[0], .outputs = {0}};
+  for (int i = 0; i < call.arity(); ++i) {
+    if (call.in(i).shape.rank() == y.rank() && call.in(i).shape[0] == y[0]) tiling.inputs.push_back(i);
   }
-  return cut;
+  return tiling;
 }
 
 // Of one shape, element by element, so in any order that is the same for all.
 const Blocking kSameShape{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}, .same_shape = true};
 
 template <class F>
-Kernel arithmetic_kernel(const Use& use, F f) {
-  switch (use.in(0).dtype) {
+Kernel arithmetic_kernel(const KernelCall& call, F f) {
+  switch (call.in(0).dtype) {
     case DType::f32:
-      return binary_kernel<float, float>(use, f);
+      return binary_kernel<float, float>(call, f);
     case DType::i64:
-      return binary_kernel<int64_t, int64_t>(use, f);
+      return binary_kernel<int64_t, int64_t>(call, f);
     default:
-      use.unsupported("the CPU computes this in f32 and i64");
+      call.unsupported("the CPU computes this in f32 and i64");
   }
 }
 
 template <class F>
 void arithmetic(KernelTable& table, const char* op, F f) {
-  table.add(op, {[f](const Use& use) { return arithmetic_kernel(use, f); }, any_layout, kSameShape, cut_broadcast});
+  table.add(
+      op, {[f](const KernelCall& call) { return arithmetic_kernel(call, f); }, any_layout, kSameShape, tile_broadcast});
 }
 
-// Sums of f16 and bf16 as they lie, where both operands lie as the result does.
-bool adds_in_order(const Use& use) {
-  return std::all_of(use.inputs.begin(), use.inputs.end(), [&](const Tensor& x) {
-    return is_half(x.dtype) && x.shape == use.out().shape && (x.blocked || x.is_contiguous());
+// Sums of f16 and bf16 in place, where both operands lie as the result does.
+bool adds_in_order(const KernelCall& call) {
+  return std::all_of(call.inputs.begin(), call.inputs.end(), [&](const TensorDesc& x) {
+    return is_low_precision(x.dtype) && x.shape == call.out().shape && (x.blocked || x.is_contiguous());
   });
 }
 
-Kernel add(const Use& use) {
-  if (!adds_in_order(use)) return arithmetic_kernel(use, [](auto x, auto z) { return x + z; });
-  const int64_t size = element_bytes(use.out().dtype);
-  return plain([=, sum = element_loops(use.out().dtype).add, count = use.out().elements(),
-                threads = use.threads](const Memory& m) -> Task {
+Kernel add(const KernelCall& call) {
+  if (!adds_in_order(call)) return arithmetic_kernel(call, [](auto x, auto z) { return x + z; });
+  const int64_t size = element_bytes(call.out().dtype);
+  return plain([=, sum = element_loops(call.out().dtype).add, count = call.out().elements(),
+                threads = call.threads](const Memory& m) -> Task {
     return [=, x = m.inputs[0], z = m.inputs[1], y = m.outputs[0]] {
       parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
         sum(y + begin * size, x + begin * size, z + begin * size, end - begin);
@@ -115,61 +116,62 @@ Kernel add(const Use& use) {
 
 template <class F>
 void on_reals(KernelTable& table, const char* op, F f) {
-  table.add(op, {[f](const Use& use) {
-                   use.require_f32(0);
-                   return binary_kernel<float, float>(use, f);
+  table.add(op, {[f](const KernelCall& call) {
+                   call.require_f32(0);
+                   return binary_kernel<float, float>(call, f);
                  },
-                 any_layout, kSameShape, cut_broadcast});
+                 any_layout, kSameShape, tile_broadcast});
 }
 
 template <class F>
 void predicate(KernelTable& table, const char* op, F f) {
-  table.add(op, {[f](const Use& use) -> Kernel {
-                   switch (use.in(0).dtype) {
+  table.add(op, {[f](const KernelCall& call) -> Kernel {
+                   switch (call.in(0).dtype) {
                      case DType::f32:
-                       return binary_kernel<float, uint8_t>(use, f);
+                       return binary_kernel<float, uint8_t>(call, f);
                      case DType::i64:
-                       return binary_kernel<int64_t, uint8_t>(use, f);
+                       return binary_kernel<int64_t, uint8_t>(call, f);
                      case DType::boolean:
-                       return binary_kernel<uint8_t, uint8_t>(use, f);
+                       return binary_kernel<uint8_t, uint8_t>(call, f);
                      default:
-                       use.unsupported("the CPU compares f32, i64 and bool");
+                       call.unsupported("the CPU compares f32, i64 and bool");
                    }
                  },
                  any_layout,
                  {},
-                 cut_broadcast});
+                 tile_broadcast});
 }
 
 // x where takes(x, z), else z, and a bit for each element that says so: one thread, for bits share bytes.
 template <class F>
-Kernel choice_kernel(const Use& use, F takes) {
-  use.require_f32(0);
-  const Rows<2> rows(use.out().shape, {use.in(0), use.in(1)});
-  return plain([rows, takes, wants = use.wants(1)](const Memory& m) -> Task {
-    return [=, x = m.in<float>(0), z = m.in<float>(1), y = m.out<float>(), mask = wants ? m.out<uint8_t>(1) : nullptr] {
-      int64_t place = 0;
-      for (int64_t row = 0; row < rows.count(); ++row) {
-        const auto at = rows.offsets(row);
-        for (int64_t i = 0; i < rows.length(); ++i, ++place) {
-          const float a = x[at[0] + i * rows.step(0)];
-          const float b = z[at[1] + i * rows.step(1)];
-          const bool taken = takes(a, b);
-          if (mask != nullptr && place % 8 == 0) mask[place / 8] = 0;
-          if (mask != nullptr && taken) mask[place / 8] = static_cast<uint8_t>(mask[place / 8] | 1U << place % 8);
-          y[place] = taken ? a : b;
-        }
-      }
-    };
+Kernel choice_kernel(const KernelCall& call, F takes) {
+  call.require_f32(0);
+  const Rows<2> rows(call.out().shape, {call.in(0), call.in(1)});
+  return plain([rows, takes, produces = call.produces(1)](const Memory& m) -> Task {
+    return
+        [=, x = m.in<float>(0), z = m.in<float>(1), y = m.out<float>(), mask = produces ? m.out<uint8_t>(1) : nullptr] {
+          int64_t place = 0;
+          for (int64_t row = 0; row < rows.count(); ++row) {
+            const auto at = rows.offsets(row);
+            for (int64_t i = 0; i < rows.length(); ++i, ++place) {
+              const float a = x[at[0] + i * rows.step(0)];
+              const float b = z[at[1] + i * rows.step(1)];
+              const bool taken = takes(a, b);
+              if (mask != nullptr && place % 8 == 0) mask[place / 8] = 0;
+              if (mask != nullptr && taken) mask[place / 8] = static_cast<uint8_t>(mask[place / 8] | 1U << place % 8);
+              y[place] = taken ? a : b;
+            }
+          }
+        };
   });
 }
 
 // dy * slope(x, z), all as broadcast
 template <class F>
 void pow_backward(KernelTable& table, const char* op, F slope) {
-  table.add(op, {[slope](const Use& use) {
-                   use.require_f32(0);
-                   const Rows<3> rows(use.out().shape, {use.in(0), use.in(1), use.in(2)});
+  table.add(op, {[slope](const KernelCall& call) {
+                   call.require_f32(0);
+                   const Rows<3> rows(call.out().shape, {call.in(0), call.in(1), call.in(2)});
                    return plain([=](const Memory& m) -> Task {
                      return [=, dy = m.in<float>(0), x = m.in<float>(1), z = m.in<float>(2), dx = m.out<float>()] {
                        for (int64_t row = 0, place = 0; row < rows.count(); ++row) {
@@ -184,13 +186,13 @@ void pow_backward(KernelTable& table, const char* op, F slope) {
                  },
                  any_layout,
                  {},
-                 cut_broadcast});
+                 tile_broadcast});
 }
 
 template <class T>
-Kernel where_kernel(const Use& use) {
-  const Rows<3> rows(use.out().shape, {use.in(0), use.in(1), use.in(2)});
-  return plain([rows, threads = use.threads](const Memory& m) -> Task {
+Kernel where_kernel(const KernelCall& call) {
+  const Rows<3> rows(call.out().shape, {call.in(0), call.in(1), call.in(2)});
+  return plain([rows, threads = call.threads](const Memory& m) -> Task {
     return [=, condition = m.in<uint8_t>(0), x = m.in<T>(1), z = m.in<T>(2), y = m.out<T>()] {
       parallel_rows(threads, rows.count(), rows.length(), [=](int64_t row, int64_t begin, int64_t end) {
         const auto at = rows.offsets(row);
@@ -203,14 +205,14 @@ Kernel where_kernel(const Use& use) {
   });
 }
 
-Kernel where(const Use& use) {
-  return for_size(use.out().dtype, [&](auto zero) { return where_kernel<decltype(zero)>(use); });
+Kernel where(const KernelCall& call) {
+  return for_size(call.out().dtype, [&](auto zero) { return where_kernel<decltype(zero)>(call); });
 }
 
-Kernel keep_where(const Use& use) {
-  use.require_f32(0);
-  const Rows<2> rows(use.out().shape, {use.in(0), use.in(1)});
-  return plain([rows, threads = use.threads, when = use.call.flag("when")](const Memory& m) -> Task {
+Kernel keep_where(const KernelCall& call) {
+  call.require_f32(0);
+  const Rows<2> rows(call.out().shape, {call.in(0), call.in(1)});
+  return plain([rows, threads = call.threads, when = call.op.flag("when")](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), condition = m.in<uint8_t>(1), y = m.out<float>()] {
       parallel_rows(threads, rows.count(), rows.length(), [=](int64_t row, int64_t begin, int64_t end) {
         const auto at = rows.offsets(row);
@@ -223,8 +225,8 @@ Kernel keep_where(const Use& use) {
   });
 }
 
-Kernel logical_not(const Use& use) {
-  return plain([count = use.out().elements()](const Memory& m) -> Task {
+Kernel logical_not(const KernelCall& call) {
+  return plain([count = call.out().elements()](const Memory& m) -> Task {
     return [=, x = m.in<uint8_t>(0), y = m.out<uint8_t>()] {
       for (int64_t i = 0; i < count; ++i) y[i] = x[i] == 0;
     };
@@ -247,7 +249,7 @@ void register_predicates(KernelTable& table) {
 }  // namespace
 
 void register_elementwise_binary_cpu(KernelTable& table) {
-  table.add("add", {add, any_layout, kSameShape, cut_broadcast, adds_in_order});
+  table.add("add", {add, any_layout, kSameShape, tile_broadcast, adds_in_order});
   arithmetic(table, "sub", [](auto x, auto z) { return x - z; });
   arithmetic(table, "mul", [](auto x, auto z) { return x * z; });
   on_reals(table, "div", [](float x, float z) { return x / z; });
@@ -256,16 +258,16 @@ void register_elementwise_binary_cpu(KernelTable& table) {
   pow_backward(table, "pow_backward_exponent",
                [](float x, float z) { return x == 0 && z >= 0 ? 0 : std::pow(x, z) * std::log(x); });
   // NaN wins, whichever operand it is in.
-  table.add("maximum", {[](const Use& use) {
-                          return choice_kernel(use, [](float x, float z) { return x >= z || std::isnan(x); });
+  table.add("maximum", {[](const KernelCall& call) {
+                          return choice_kernel(call, [](float x, float z) { return x >= z || std::isnan(x); });
                         },
                         any_layout});
-  table.add("minimum", {[](const Use& use) {
-                          return choice_kernel(use, [](float x, float z) { return x <= z || std::isnan(x); });
+  table.add("minimum", {[](const KernelCall& call) {
+                          return choice_kernel(call, [](float x, float z) { return x <= z || std::isnan(x); });
                         },
                         any_layout});
   table.add("where", {where, any_layout, {}, nullptr, any_dtype});
-  table.add("keep_where", {keep_where, any_layout, {}, cut_broadcast});
+  table.add("keep_where", {keep_where, any_layout, {}, tile_broadcast});
   register_predicates(table);
 }
 

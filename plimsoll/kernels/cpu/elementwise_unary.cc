@@ -1,18 +1,18 @@
 #include <cmath>
 #include <numbers>
 
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/math.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
 
-using program::Call;
+using program::OpCall;
 
-float real(const Call& call, const char* attribute) { return static_cast<float>(call.real(attribute)); }
+float real(const OpCall& op_call, const char* attribute) { return static_cast<float>(op_call.real(attribute)); }
 
 // Element by element, so in any order that is the same for all.
 const Blocking kUnary{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0}};
@@ -22,28 +22,29 @@ const Blocking kMasked{.rule = Blocking::Rule::together, .inputs = {0}, .outputs
 // y = f(x)
 template <class F>
 void unary(KernelTable& table, const char* op, F f) {
-  table.add(op, {[f](const Use& use) { return map_kernel(use, f); }, contiguous_only, kUnary, by_elements});
+  table.add(op, {[f](const KernelCall& call) { return map_kernel(call, f); }, contiguous_only, kUnary, by_elements});
 }
 
 // dx = dy * slope(v), v what the backward op reads
 template <class F>
 void backward(KernelTable& table, const char* op, F slope) {
   const auto times = [slope](float dy, float v) { return dy * slope(v); };
-  table.add(op, {[times](const Use& use) { return map2_kernel(use, times); }, contiguous_only, kBackward, by_elements});
+  table.add(op, {[times](const KernelCall& call) { return map2_kernel(call, times); }, contiguous_only, kBackward,
+                 by_elements});
 }
 
 // The same where f and slope are made from the call's attributes.
 template <class Make>
 void unary_of(KernelTable& table, const char* op, Make make) {
-  table.add(op,
-            {[make](const Use& use) { return map_kernel(use, make(use.call)); }, contiguous_only, kUnary, by_elements});
+  table.add(op, {[make](const KernelCall& call) { return map_kernel(call, make(call.op)); }, contiguous_only, kUnary,
+                 by_elements});
 }
 
 template <class Make>
 void backward_of(KernelTable& table, const char* op, Make make) {
-  table.add(op, {[make](const Use& use) {
-                   const auto slope = make(use.call);
-                   return map2_kernel(use, [slope](float dy, float v) { return dy * slope(v); });
+  table.add(op, {[make](const KernelCall& call) {
+                   const auto slope = make(call.op);
+                   return map2_kernel(call, [slope](float dy, float v) { return dy * slope(v); });
                  },
                  contiguous_only, kBackward, by_elements});
 }
@@ -90,24 +91,24 @@ constexpr int64_t kTile = 4096;  // elements that stay in the first cache betwee
 
 template <class Make>
 void masked(KernelTable& table, const char* op, Make make) {
-  table.add(
-      op, {[make](const Use& use) {
-             use.require_f32(0);
-             const auto [f, inside] = make(use.call);
-             const int64_t count = use.out().elements();
-             return plain([=, threads = use.threads, wants = use.wants(1), f_ = f, inside_ = inside](const Memory& m) {
-               uint8_t* mask = wants ? m.out<uint8_t>(1) : nullptr;
-               return Task([=, x = m.in<float>(0), y = m.out<float>()] {
-                 parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; i += kTile) {
-                     const int64_t size = end - i < kTile ? end - i : kTile;
-                     map_masked(y + i, mask == nullptr ? nullptr : mask + i / kBits, x + i, size, f_, inside_);
-                   }
-                 });
-               });
-             });
-           },
-           contiguous_only, kMasked, by_elements});
+  table.add(op, {[make](const KernelCall& call) {
+                   call.require_f32(0);
+                   const auto [f, inside] = make(call.op);
+                   const int64_t count = call.out().elements();
+                   return plain([=, threads = call.threads, produces = call.produces(1), f_ = f,
+                                 inside_ = inside](const Memory& m) {
+                     uint8_t* mask = produces ? m.out<uint8_t>(1) : nullptr;
+                     return Task([=, x = m.in<float>(0), y = m.out<float>()] {
+                       parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
+                         for (int64_t i = begin; i < end; i += kTile) {
+                           const int64_t size = end - i < kTile ? end - i : kTile;
+                           map_masked(y + i, mask == nullptr ? nullptr : mask + i / kBits, x + i, size, f_, inside_);
+                         }
+                       });
+                     });
+                   });
+                 },
+                 contiguous_only, kMasked, by_elements});
 }
 
 // dy times what its bit says; a slope of zero gives zero whatever dy is.
@@ -128,14 +129,14 @@ void apply_mask(float* dx, const float* dy, const uint8_t* mask, int64_t count, 
   });
 }
 
-bool keeps_or_drops(const Use& use) { return real(use.call, "set") == 1 && real(use.call, "clear") == 0; }
+bool keeps_or_drops(const KernelCall& call) { return real(call.op, "set") == 1 && real(call.op, "clear") == 0; }
 
-Kernel mask_backward(const Use& use) {
-  if (!is_half(use.in(0).dtype)) use.require_f32(0);
-  const int64_t count = use.out().elements();
-  if (keeps_or_drops(use)) {
-    const int64_t size = element_bytes(use.out().dtype);
-    return plain([=, keep = element_loops(use.out().dtype).keep, threads = use.threads](const Memory& m) -> Task {
+Kernel mask_backward(const KernelCall& call) {
+  if (!is_low_precision(call.in(0).dtype)) call.require_f32(0);
+  const int64_t count = call.out().elements();
+  if (keeps_or_drops(call)) {
+    const int64_t size = element_bytes(call.out().dtype);
+    return plain([=, keep = element_loops(call.out().dtype).keep, threads = call.threads](const Memory& m) -> Task {
       return [=, dy = m.inputs[0], mask = m.in<uint8_t>(1), dx = m.outputs[0]] {
         parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
           keep(dx + begin * size, dy + begin * size, mask + begin / kBits, end - begin);
@@ -143,9 +144,9 @@ Kernel mask_backward(const Use& use) {
       };
     });
   }
-  const float set = real(use.call, "set");
-  const float clear = real(use.call, "clear");
-  return plain([=, threads = use.threads](const Memory& m) -> Task {
+  const float set = real(call.op, "set");
+  const float clear = real(call.op, "clear");
+  return plain([=, threads = call.threads](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), mask = m.in<uint8_t>(1), dx = m.out<float>()] {
       parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
         apply_mask(dx + begin, dy + begin, mask + begin / kBits, end - begin, set, clear);
@@ -154,12 +155,12 @@ Kernel mask_backward(const Use& use) {
   });
 }
 
-Kernel relu(const Use& use) {
-  if (!is_half(use.in(0).dtype)) use.require_f32(0);
-  const int64_t size = element_bytes(use.in(0).dtype);
-  return plain([=, relu = element_loops(use.in(0).dtype).relu, count = use.out().elements(), threads = use.threads,
-                wants = use.wants(1)](const Memory& m) -> Task {
-    return [=, x = m.inputs[0], y = m.outputs[0], mask = wants ? m.out<uint8_t>(1) : nullptr] {
+Kernel relu(const KernelCall& call) {
+  if (!is_low_precision(call.in(0).dtype)) call.require_f32(0);
+  const int64_t size = element_bytes(call.in(0).dtype);
+  return plain([=, relu = element_loops(call.in(0).dtype).relu, count = call.out().elements(), threads = call.threads,
+                produces = call.produces(1)](const Memory& m) -> Task {
+    return [=, x = m.inputs[0], y = m.outputs[0], mask = produces ? m.out<uint8_t>(1) : nullptr] {
       parallel_bytes(threads, count, [=](int64_t begin, int64_t end) {
         relu(y + begin * size, mask == nullptr ? nullptr : mask + begin / kBits, x + begin * size, end - begin);
       });
@@ -173,16 +174,18 @@ float clamped(float x, float low, float high) { return x < low ? low : x > high 
 void register_masked(KernelTable& table) {
   const auto positive = [](float x) { return x > 0; };
   table.add("relu", {relu, contiguous_only, kMasked, by_elements, any_dtype});
-  masked(table, "leaky_relu", [=](const Call& call) {
-    return std::pair([slope = real(call, "slope")](float x) { return x > 0 ? x : x * slope; }, positive);
+  masked(table, "leaky_relu", [=](const OpCall& op_call) {
+    return std::pair([slope = real(op_call, "slope")](float x) { return x > 0 ? x : x * slope; }, positive);
   });
-  masked(table, "clamp", [](const Call& call) {
-    const float low = real(call, "low");
-    const float high = real(call, "high");
+  masked(table, "clamp", [](const OpCall& op_call) {
+    const float low = real(op_call, "low");
+    const float high = real(op_call, "high");
     return std::pair([=](float x) { return clamped(x, low, high); }, [=](float x) { return x > low && x < high; });
   });
-  masked(table, "hard_sigmoid", [](const Call& call) {
-    const auto line = [scale = real(call, "scale"), shift = real(call, "shift")](float x) { return scale * x + shift; };
+  masked(table, "hard_sigmoid", [](const OpCall& op_call) {
+    const auto line = [scale = real(op_call, "scale"), shift = real(op_call, "shift")](float x) {
+      return scale * x + shift;
+    };
     return std::pair([=](float x) { return clamped(line(x), 0, 1); },
                      [=](float x) { return line(x) > 0 && line(x) < 1; });
   });
@@ -191,12 +194,12 @@ void register_masked(KernelTable& table) {
 
 // ---- smooth ones ----
 
-// In all precisions as they lie.
-Kernel gelu_tanh(const Use& use) {
-  if (!is_half(use.in(0).dtype)) use.require_f32(0);
-  const int64_t size = element_bytes(use.in(0).dtype);
-  return plain([=, gelu = element_loops(use.in(0).dtype).gelu_tanh, count = use.out().elements(),
-                threads = use.threads](const Memory& m) -> Task {
+// In all precisions in place.
+Kernel gelu_tanh(const KernelCall& call) {
+  if (!is_low_precision(call.in(0).dtype)) call.require_f32(0);
+  const int64_t size = element_bytes(call.in(0).dtype);
+  return plain([=, gelu = element_loops(call.in(0).dtype).gelu_tanh, count = call.out().elements(),
+                threads = call.threads](const Memory& m) -> Task {
     return [=, x = m.inputs[0], y = m.outputs[0]] {
       parallel(threads, count, kGrain,
                [=](int, int64_t begin, int64_t end) { gelu(y + begin * size, x + begin * size, end - begin); });
@@ -204,11 +207,11 @@ Kernel gelu_tanh(const Use& use) {
   });
 }
 
-Kernel gelu_tanh_backward(const Use& use) {
-  if (!is_half(use.in(0).dtype)) use.require_f32(0);
-  const int64_t size = element_bytes(use.in(0).dtype);
-  return plain([=, backward = element_loops(use.in(0).dtype).gelu_tanh_backward, count = use.out().elements(),
-                threads = use.threads](const Memory& m) -> Task {
+Kernel gelu_tanh_backward(const KernelCall& call) {
+  if (!is_low_precision(call.in(0).dtype)) call.require_f32(0);
+  const int64_t size = element_bytes(call.in(0).dtype);
+  return plain([=, backward = element_loops(call.in(0).dtype).gelu_tanh_backward, count = call.out().elements(),
+                threads = call.threads](const Memory& m) -> Task {
     return [=, dy = m.inputs[0], x = m.inputs[1], dx = m.outputs[0]] {
       parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
         backward(dx + begin * size, dy + begin * size, x + begin * size, end - begin);
@@ -240,16 +243,17 @@ void register_reading_output(KernelTable& table) {
   backward(table, "rsqrt_backward", [](float y) { return -y * y * y / 2; });
   unary(table, "reciprocal", [](float x) { return 1 / x; });
   backward(table, "reciprocal_backward", [](float y) { return -y * y; });
-  unary_of(table, "elu", [](const Call& call) {
-    return [alpha = real(call, "alpha")](float x) { return x > 0 ? x : alpha * std::expm1(x); };
+  unary_of(table, "elu", [](const OpCall& op_call) {
+    return [alpha = real(op_call, "alpha")](float x) { return x > 0 ? x : alpha * std::expm1(x); };
   });
-  backward_of(table, "elu_backward", [](const Call& call) {
-    return [alpha = real(call, "alpha")](float y) { return y > 0 ? 1 : y + alpha; };
+  backward_of(table, "elu_backward", [](const OpCall& op_call) {
+    return [alpha = real(op_call, "alpha")](float y) { return y > 0 ? 1 : y + alpha; };
   });
   unary_of(table, "softplus",
-           [](const Call& call) { return [beta = real(call, "beta")](float x) { return softplus(x, beta); }; });
-  backward_of(table, "softplus_backward",
-              [](const Call& call) { return [beta = real(call, "beta")](float y) { return -std::expm1(-beta * y); }; });
+           [](const OpCall& op_call) { return [beta = real(op_call, "beta")](float x) { return softplus(x, beta); }; });
+  backward_of(table, "softplus_backward", [](const OpCall& op_call) {
+    return [beta = real(op_call, "beta")](float y) { return -std::expm1(-beta * y); };
+  });
 }
 
 void register_reading_input(KernelTable& table) {
@@ -273,11 +277,11 @@ void register_reading_input(KernelTable& table) {
   backward(table, "abs_backward", [](float x) { return sign(x); });
   unary(table, "square", [](float x) { return x * x; });
   backward(table, "square_backward", [](float x) { return 2 * x; });
-  unary_of(table, "pow_scalar", [](const Call& call) {
-    return [exponent = real(call, "exponent")](float x) { return std::pow(x, exponent); };
+  unary_of(table, "pow_scalar", [](const OpCall& op_call) {
+    return [exponent = real(op_call, "exponent")](float x) { return std::pow(x, exponent); };
   });
-  backward_of(table, "pow_scalar_backward", [](const Call& call) {
-    return [exponent = real(call, "exponent")](float x) {
+  backward_of(table, "pow_scalar_backward", [](const OpCall& op_call) {
+    return [exponent = real(op_call, "exponent")](float x) {
       return exponent == 0 ? 0 : exponent * std::pow(x, exponent - 1);
     };
   });
@@ -289,9 +293,9 @@ void register_reading_nothing(KernelTable& table) {
   unary(table, "floor", [](float x) { return std::floor(x); });
   unary(table, "ceil", [](float x) { return std::ceil(x); });
   unary(table, "round", [](float x) { return std::nearbyint(x); });
-  unary_of(table, "affine", [](const Call& call) {
-    const auto factor = static_cast<float>(call.real("scale") / static_cast<double>(call.integer("divisor")));
-    return [factor, shift = real(call, "shift")](float x) { return x * factor + shift; };
+  unary_of(table, "affine", [](const OpCall& op_call) {
+    const auto factor = static_cast<float>(op_call.real("scale") / static_cast<double>(op_call.integer("divisor")));
+    return [factor, shift = real(op_call, "shift")](float x) { return x * factor + shift; };
   });
 }
 

@@ -7,10 +7,10 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/epilogue.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/device.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -18,25 +18,25 @@ namespace {
 constexpr int64_t kBits = 8;
 
 // The same use of the product alone.
-Use product_use(const Use& use, const program::Call& product) {
-  Use alone{.call = product,
-            .inputs = use.inputs,
-            .outputs = {use.out()},
-            .made = {use.wants(0)},
-            .threads = use.threads,
-            .spare_bytes = use.spare_bytes,
-            .least_scratch = use.least_scratch,
-            .matrix_units = use.matrix_units};
+KernelCall product_call(const KernelCall& call, const program::OpCall& product) {
+  KernelCall alone{.op = product,
+                   .inputs = call.inputs,
+                   .outputs = {call.out()},
+                   .requested = {call.produces(0)},
+                   .threads = call.threads,
+                   .spare_bytes = call.spare_bytes,
+                   .least_scratch = call.least_scratch,
+                   .amx_tiles = call.amx_tiles};
   alone.inputs.resize(product.inputs.size());
   return alone;
 }
 
-const KernelDef& product_kernels(const program::Call& product) { return *cpu_kernels().find(product.def.name); }
+const KernelDef& product_kernels(const program::OpCall& product) { return *cpu_kernels().find(product.def.name); }
 
 // ---- the residual ----
 
 // Where element i of a shape, in row-major order, lies in a tensor that broadcasts to it.
-int64_t place_in_plain(const Tensor& tensor, const Shape& shape, int64_t i) {
+int64_t place_in_plain(const TensorDesc& tensor, const Shape& shape, int64_t i) {
   int64_t place = 0;
   for (int axis = shape.rank() - 1; axis >= 0; i /= shape[axis], --axis) {
     const int own = axis - (shape.rank() - tensor.shape.rank());
@@ -45,7 +45,7 @@ int64_t place_in_plain(const Tensor& tensor, const Shape& shape, int64_t i) {
   return place;
 }
 
-int64_t place_in_blocked(const Tensor& tensor, int64_t i) {
+int64_t place_in_blocked(const TensorDesc& tensor, int64_t i) {
   const int64_t channels = tensor.shape[1];
   const int64_t positions = tensor.elements() / (tensor.shape[0] * channels);
   const int64_t position = i % positions;
@@ -56,23 +56,23 @@ int64_t place_in_blocked(const Tensor& tensor, int64_t i) {
   return (sample * channels + channel - lane) * positions + position * kChannelBlock + lane;
 }
 
-int64_t place_of(const Tensor& tensor, const Shape& shape, int64_t i) {
+int64_t place_of(const TensorDesc& tensor, const Shape& shape, int64_t i) {
   return tensor.blocked ? place_in_blocked(tensor, i) : place_in_plain(tensor, shape, i);
 }
 
-bool lies_alike(const Tensor& a, const Tensor& b) {
+bool has_same_layout(const TensorDesc& a, const TensorDesc& b) {
   if (a.blocked || b.blocked) return a.shape == b.shape && a.blocked == b.blocked && a.channels_last == b.channels_last;
   return a.elements() == b.elements() && a.is_contiguous() && b.is_contiguous();
 }
 
 template <class T>
-void copy_elements(const Tensor& from, const T* x, const Tensor& to, T* y, int64_t begin, int64_t end) {
+void copy_elements(const TensorDesc& from, const T* x, const TensorDesc& to, T* y, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) y[place_of(to, to.shape, i)] = x[place_of(from, to.shape, i)];
 }
 
-void fill(const Tensor& residual, const std::byte* from, const Tensor& y, std::byte* to, int threads) {
+void fill(const TensorDesc& residual, const std::byte* from, const TensorDesc& y, std::byte* to, int threads) {
   const int64_t size = element_bytes(y.dtype);
-  const bool alike = lies_alike(residual, y);
+  const bool alike = has_same_layout(residual, y);
   parallel(threads, y.elements(), kGrain, [&](int, int64_t begin, int64_t end) {
     if (alike) {
       std::memcpy(to + begin * size, from + begin * size, static_cast<size_t>((end - begin) * size));
@@ -87,7 +87,7 @@ void fill(const Tensor& residual, const std::byte* from, const Tensor& y, std::b
 // ---- the mask ----
 
 // Of elements [begin, end) in row-major order, whatever the result's is.
-void mask_blocked(const Tensor& tensor, const float* y, uint8_t* mask, int64_t begin, int64_t end) {
+void mask_blocked(const TensorDesc& tensor, const float* y, uint8_t* mask, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += kBits) {
     unsigned bits = 0;
     for (int64_t bit = 0; bit < std::min(kBits, end - i); ++bit) {
@@ -97,7 +97,7 @@ void mask_blocked(const Tensor& tensor, const float* y, uint8_t* mask, int64_t b
   }
 }
 
-void make_mask(const Tensor& tensor, float* y, uint8_t* mask, int threads) {
+void make_mask(const TensorDesc& tensor, float* y, uint8_t* mask, int threads) {
   const int64_t count = tensor.elements();
   parallel(threads, (count + kBits - 1) / kBits, kGrain / kBits, [&](int, int64_t first, int64_t last) {
     const int64_t begin = first * kBits;
@@ -120,25 +120,25 @@ struct Moved {
   int64_t offset;
 };
 
-std::vector<Moved> moved_operands(const Use& use, int64_t& scratch_bytes) {
+std::vector<Moved> moved_operands(const KernelCall& call, int64_t& scratch_bytes) {
   std::vector<Moved> moved;
-  for (const int i : use.call.def.in_place) {
-    if (i >= use.arity() || use.in(i).bytes() != use.out().bytes()) continue;
-    if (!use.in(i).blocked && !use.in(i).is_contiguous()) continue;  // results are never placed on such views
-    const bool is_residual = use.call.flag("residual") && i + 1 == use.arity();
-    if (is_residual && lies_alike(use.in(i), use.out())) continue;
-    moved.push_back({static_cast<size_t>(i), use.in(i).bytes(), scratch_bytes});
-    scratch_bytes += align_up(use.in(i).bytes(), kAlignment);
+  for (const int i : call.op.def.in_place) {
+    if (i >= call.arity() || call.in(i).bytes() != call.out().bytes()) continue;
+    if (!call.in(i).blocked && !call.in(i).is_contiguous()) continue;  // results are never placed on such views
+    const bool is_residual = call.op.flag("residual") && i + 1 == call.arity();
+    if (is_residual && has_same_layout(call.in(i), call.out())) continue;
+    moved.push_back({static_cast<size_t>(i), call.in(i).bytes(), scratch_bytes});
+    scratch_bytes += align_up(call.in(i).bytes(), kAlignment);
   }
   return moved;
 }
 
-using Forward = Kernel (*)(const Use& product, const Epilogue& epilogue);
+using Forward = Kernel (*)(const KernelCall& product, const Epilogue& epilogue);
 
 struct WithEpilogue {
   Kernel product;
-  Tensor y;
-  Tensor residual;
+  TensorDesc y;
+  TensorDesc residual;
   bool adds, masks;
   int threads;
   std::vector<Moved> moved;
@@ -173,32 +173,32 @@ struct WithEpilogue {
   }
 };
 
-Kernel with_epilogue(const Use& use, Forward forward) {
-  const program::Call product = program::product_call(use.call);
-  const bool adds = use.call.flag("residual");
-  if (use.wants(1) && !use.call.flag("relu")) use.unsupported("masks are made with relu=true");
-  Kernel multiply = forward(product_use(use, product), {.onto = adds, .relu = use.call.flag("relu")});
+Kernel with_epilogue(const KernelCall& call, Forward forward) {
+  const program::OpCall product = program::product_call(call.op);
+  const bool adds = call.op.flag("residual");
+  if (call.produces(1) && !call.op.flag("relu")) call.unsupported("masks are made with relu=true");
+  Kernel multiply = forward(product_call(call, product), {.onto = adds, .relu = call.op.flag("relu")});
   int64_t bytes = align_up(multiply.scratch_bytes, kAlignment);
-  const std::vector<Moved> moved = moved_operands(use, bytes);
-  return {bytes, [whole = WithEpilogue{std::move(multiply), use.out(), use.inputs.back(), adds, use.wants(1),
-                                       use.threads, moved}](const Memory& m) { return whole.bind(m); }};
+  const std::vector<Moved> moved = moved_operands(call, bytes);
+  return {bytes, [whole = WithEpilogue{std::move(multiply), call.out(), call.inputs.back(), adds, call.produces(1),
+                                       call.threads, moved}](const Memory& m) { return whole.bind(m); }};
 }
 
-Cut cut_like_product(const Use& use) {
-  if (use.wants(1)) return {};
-  const program::Call product = program::product_call(use.call);
-  Cut cut = product_kernels(product).cut(product_use(use, product));
-  if (cut.rule == Cut::Rule::never) return cut;
-  const Tensor& last = use.inputs.back();
-  const Shape& y = use.out().shape;
+Tiling tile_like_product(const KernelCall& call) {
+  if (call.produces(1)) return {};
+  const program::OpCall product = program::product_call(call.op);
+  Tiling tiling = product_kernels(product).tiling(product_call(call, product));
+  if (tiling.rule == Tiling::Rule::never) return tiling;
+  const TensorDesc& last = call.inputs.back();
+  const Shape& y = call.out().shape;
   const bool has_rows = last.shape.rank() == y.rank() && y.rank() > 0 && last.shape[0] == y[0];
-  if (use.call.flag("residual") && has_rows) cut.inputs.push_back(use.arity() - 1);
-  return cut;
+  if (call.op.flag("residual") && has_rows) tiling.inputs.push_back(call.arity() - 1);
+  return tiling;
 }
 
-bool native_like_product(const Use& use) {
-  const program::Call product = program::product_call(use.call);
-  return !use.wants(1) && product_kernels(product).native(product_use(use, product));
+bool native_like_product(const KernelCall& call) {
+  const program::OpCall product = program::product_call(call.op);
+  return !call.produces(1) && product_kernels(product).native(product_call(call, product));
 }
 
 }  // namespace
@@ -207,8 +207,8 @@ void register_epilogue_cpu(KernelTable& table) {
   const Blocking of_images{
       .rule = Blocking::Rule::each, .inputs = {0}, .outputs = {0}, .like_result = {2, 3}, .gains = true};
   const auto add = [&](const char* op, Forward forward, Accepts accepts, const Blocking& blocking) {
-    const auto prepare = [forward](const Use& use) { return with_epilogue(use, forward); };
-    table.add(op, {prepare, accepts, blocking, cut_like_product, native_like_product});
+    const auto prepare = [forward](const KernelCall& call) { return with_epilogue(call, forward); };
+    table.add(op, {prepare, accepts, blocking, tile_like_product, native_like_product});
   };
   add("conv_epilogue", conv_forward, contiguous_only, of_images);
   add("linear_epilogue", linear_forward, contiguous_only, {});

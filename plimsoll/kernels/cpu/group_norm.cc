@@ -4,8 +4,8 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -16,14 +16,14 @@ struct GroupNorm {
   double eps;
   int threads;
 
-  explicit GroupNorm(const Use& use)
-      : samples(use.in(0).shape[0]),
-        groups(use.call.integer("groups")),
-        channels(use.in(0).shape[1] / groups),
-        plane(Shape(use.in(0).shape.dims().subspan(2)).elements()),
-        eps(use.call.real("eps")),
-        threads(use.threads) {
-    for (int i = 0; i < use.arity(); ++i) use.require_f32(i);
+  explicit GroupNorm(const KernelCall& call)
+      : samples(call.in(0).shape[0]),
+        groups(call.op.integer("groups")),
+        channels(call.in(0).shape[1] / groups),
+        plane(Shape(call.in(0).shape.dims().subspan(2)).elements()),
+        eps(call.op.real("eps")),
+        threads(call.threads) {
+    for (int i = 0; i < call.arity(); ++i) call.require_f32(i);
   }
 
   int64_t count() const { return samples * groups; }
@@ -58,9 +58,9 @@ void normalise(const GroupNorm& norm, Statistics s, const float* x, const float*
   }
 }
 
-Kernel forward(const Use& use) {
-  const GroupNorm norm(use);
-  return plain([=, wants_mean = use.wants(1), wants_rstd = use.wants(2)](const Memory& m) -> Task {
+Kernel forward(const KernelCall& call) {
+  const GroupNorm norm(call);
+  return plain([=, wants_mean = call.produces(1), wants_rstd = call.produces(2)](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), weight = m.in<float>(1), bias = m.in<float>(2), y = m.out<float>(),
             mean = wants_mean ? m.out<float>(1) : nullptr, rstd = wants_rstd ? m.out<float>(2) : nullptr] {
       parallel(norm.threads, norm.count(), norm.grain(), [=](int, int64_t begin, int64_t end) {
@@ -120,10 +120,10 @@ void group_gradient(const GroupNorm& norm, Statistics s, const GroupGradient& r)
 }
 
 // Each part sums what its groups add to the weights' gradients; the parts are added in their order.
-Kernel backward(const Use& use) {
-  const GroupNorm norm(use);
+Kernel backward(const KernelCall& call) {
+  const GroupNorm norm(call);
   const int64_t width = norm.all_channels();
-  const auto bind = [=, wants_weight = use.wants(1), wants_bias = use.wants(2)](const Memory& m) -> Task {
+  const auto bind = [=, wants_weight = call.produces(1), wants_bias = call.produces(2)](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), x = m.in<float>(1), mean = m.in<float>(2), rstd = m.in<float>(3),
             weight = m.in<float>(4), dx = m.out<float>(), dweight = wants_weight ? m.out<float>(1) : nullptr,
             dbias = wants_bias ? m.out<float>(2) : nullptr, partial = m.scratch_at<float>(0)] {
@@ -151,9 +151,11 @@ Kernel backward(const Use& use) {
 }  // namespace
 
 void register_group_norm_cpu(KernelTable& table) {
-  table.add("group_norm", {forward, contiguous_only, {}, [](const Use& use) { return by_rows(use, {0}, {0, 1, 2}); }});
-  table.add("group_norm_backward", {backward, contiguous_only, {}, [](const Use& use) {
-                                      return by_rows(use, {0, 1, 2, 3}, {0}, {1, 2});
+  table.add("group_norm", {forward, contiguous_only, {}, [](const KernelCall& call) {
+                             return by_rows(call, {0}, {0, 1, 2});
+                           }});
+  table.add("group_norm_backward", {backward, contiguous_only, {}, [](const KernelCall& call) {
+                                      return by_rows(call, {0, 1, 2, 3}, {0}, {1, 2});
                                     }});
 }
 

@@ -4,8 +4,8 @@
 
 #include "plimsoll/kernels/cpu/support/indices.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -18,8 +18,8 @@ struct Taken {
   int64_t count;
   int threads;
 
-  Taken(const Use& use, const Shape& x, int axis, bool negative)
-      : range(use, 1, x[axis], negative), count(use.in(1).elements()), threads(use.threads) {
+  Taken(const KernelCall& call, const Shape& x, int axis, bool negative)
+      : range(call, 1, x[axis], negative), count(call.in(1).elements()), threads(call.threads) {
     for (int i = 0; i < axis; ++i) outer *= x[i];
     for (int i = axis + 1; i < x.rank(); ++i) inner *= x[i];
   }
@@ -27,9 +27,9 @@ struct Taken {
   int64_t size() const { return range.size; }
 };
 
-Kernel gather(const Use& use, int axis, bool from_end) {
-  const Taken taken(use, use.in(0).shape, axis, from_end);
-  const int64_t bytes = taken.inner * element_bytes(use.in(0).dtype);
+Kernel gather(const KernelCall& call, int axis, bool from_end) {
+  const Taken taken(call, call.in(0).shape, axis, from_end);
+  const int64_t bytes = taken.inner * element_bytes(call.in(0).dtype);
   return plain([=](const Memory& m) -> Task {
     return [=, x = m.in<std::byte>(0), index = m.in<int64_t>(1), y = m.out<std::byte>()] {
       taken.range.check(index, taken.count);
@@ -45,11 +45,11 @@ Kernel gather(const Use& use, int axis, bool from_end) {
 }
 
 // Each thread has rows of the table of its own and looks at all indices, so the sums are the same in every run.
-Kernel gather_backward(const Use& use) {
-  use.require_f32(0);
-  const auto axis = static_cast<int>(use.call.integer("axis"));
-  const Taken taken(use, use.out().shape, axis, true);
-  const int64_t padding = use.call.integer("padding");
+Kernel gather_backward(const KernelCall& call) {
+  call.require_f32(0);
+  const auto axis = static_cast<int>(call.op.integer("axis"));
+  const Taken taken(call, call.out().shape, axis, true);
+  const int64_t padding = call.op.integer("padding");
   return plain([=](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), index = m.in<int64_t>(1), dx = m.out<float>()] {
       taken.range.check(index, taken.count);
@@ -73,8 +73,8 @@ Kernel gather_backward(const Use& use) {
 
 void register_index_cpu(KernelTable& table) {
   table.add("embedding",
-            {[](const Use& use) { return gather(use, 0, false); }, contiguous_only, {}, nullptr, any_dtype});
-  table.add("gather", {[](const Use& use) { return gather(use, use.call.axis("axis"), true); },
+            {[](const KernelCall& call) { return gather(call, 0, false); }, contiguous_only, {}, nullptr, any_dtype});
+  table.add("gather", {[](const KernelCall& call) { return gather(call, call.op.axis("axis"), true); },
                        contiguous_only,
                        {},
                        nullptr,

@@ -3,19 +3,19 @@
 #include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
 
 // An element to a byte, as the indices of a pool.
 template <class Element>
-Kernel reorder_blocks(const Use& use) {
-  const Shape& shape = use.out().shape;
+Kernel reorder_blocks(const KernelCall& call) {
+  const Shape& shape = call.out().shape;
   const int64_t groups = shape[0] * shape[1] / kChannelBlock;
   const int64_t plane = shape.elements() / (shape[0] * shape[1]);
-  const bool into = use.out().blocked;
-  return plain([=, threads = use.threads](const Memory& m) -> Task {
+  const bool into = call.out().blocked;
+  return plain([=, threads = call.threads](const Memory& m) -> Task {
     return [=, from = m.in<Element>(0), to = m.out<Element>()] {
       parallel(threads, groups, kGrain / (plane * kChannelBlock) + 1, [=](int, int64_t begin, int64_t end) {
         for (int64_t at = begin * plane * kChannelBlock; at < end * plane * kChannelBlock; ++at) {
@@ -30,21 +30,21 @@ Kernel reorder_blocks(const Use& use) {
 }
 
 // oneDNN has no f16 here; of elements that only move, the size is all that counts.
-Tensor moved(Tensor tensor) {
+TensorDesc moved(TensorDesc tensor) {
   if (tensor.dtype == DType::f16) tensor.dtype = DType::bf16;
   return tensor;
 }
 
-Kernel reorder(const Use& use) {
-  if (use.in(0).blocked == use.out().blocked) {
-    return plain([from = use.in(0), to = use.out(), threads = use.threads](const Memory& m) -> Task {
+Kernel reorder(const KernelCall& call) {
+  if (call.in(0).blocked == call.out().blocked) {
+    return plain([from = call.in(0), to = call.out(), threads = call.threads](const Memory& m) -> Task {
       return [=, x = m.in<std::byte>(0), y = m.out<std::byte>()] { copy_strided(from, x, to, y, threads); };
     });
   }
-  if (use.out().dtype != DType::f32 && !is_half(use.out().dtype)) {
-    return for_size(use.out().dtype, [&](auto zero) { return reorder_blocks<decltype(zero)>(use); });
+  if (call.out().dtype != DType::f32 && !is_low_precision(call.out().dtype)) {
+    return for_size(call.out().dtype, [&](auto zero) { return reorder_blocks<decltype(zero)>(call); });
   }
-  return reorder_kernel(desc_of(moved(use.in(0))), desc_of(moved(use.out())));
+  return reorder_kernel(desc_of(moved(call.in(0))), desc_of(moved(call.out())));
 }
 
 }  // namespace

@@ -51,13 +51,13 @@ struct ByteLinear {
   int64_t x_bytes = 0, sums_bytes = 0, pads_bytes = 0;  // of scratch, in this order
   std::vector<LinearPart> parts = {};
 
-  explicit ByteLinear(const Use& use)
-      : rows(use.out().elements() / use.in(1).shape[0]),
-        ins(use.in(1).shape[1]),
-        outs(use.in(1).shape[0]),
-        types(product_types(use.in(0).dtype)),
-        x_dtype(use.in(0).dtype),
-        threads(use.threads) {
+  explicit ByteLinear(const KernelCall& call)
+      : rows(call.out().elements() / call.in(1).shape[0]),
+        ins(call.in(1).shape[1]),
+        outs(call.in(1).shape[0]),
+        types(product_types(call.in(0).dtype)),
+        x_dtype(call.in(0).dtype),
+        threads(call.threads) {
     const int64_t most_ins = std::clamp<int64_t>(ins, 1, program::kMostProducts);
     const int64_t most_outs =
         multiplies_bytes() ? std::max(kSums / rows, kFewestOuts) : std::max<int64_t>(kWidened / most_ins, 1);
@@ -74,8 +74,8 @@ struct ByteLinear {
   int64_t scratch_bytes() const { return x_bytes + sums_bytes + pads_bytes; }
 
   // `count` columns of a matrix whose rows are `step` apart.
-  static Tensor columns(DType dtype, int64_t rows, int64_t count, int64_t step) {
-    Tensor tensor = contiguous(dtype, {rows, count});
+  static TensorDesc columns(DType dtype, int64_t rows, int64_t count, int64_t step) {
+    TensorDesc tensor = contiguous(dtype, {rows, count});
     tensor.strides[0] = step;
     return tensor;
   }
@@ -140,8 +140,8 @@ struct ByteLinear {
   }
 };
 
-Kernel linear_i8(const Use& use) {
-  const ByteLinear linear(use);
+Kernel linear_i8(const KernelCall& call) {
+  const ByteLinear linear(call);
   return {linear.scratch_bytes(),
           [linear](const Memory& m) { return linear.ins == 0 ? linear.empty(m) : linear.bind(m); }};
 }

@@ -9,22 +9,22 @@
 namespace plimsoll::kernels {
 namespace {
 
-using program::Call;
+using program::OpCall;
 
 struct Reduction {
   bool each;
   bool mean;
-  explicit Reduction(const Call& call)
-      : each(call.word("reduction") == "none"), mean(call.word("reduction") == "mean") {}
+  explicit Reduction(const OpCall& op_call)
+      : each(op_call.word("reduction") == "none"), mean(op_call.word("reduction") == "mean") {}
 };
 
 // loss = f(x, target), summed over parts in scratch
 template <class F>
-Kernel loss_kernel(const Use& use, F f) {
-  use.require_f32(0);
-  const Reduction reduction(use.call);
-  const int64_t count = use.in(0).elements();
-  return {align_up(kSumParts * 8, kAlignment), [=, threads = use.threads](const Memory& m) -> Task {
+Kernel loss_kernel(const KernelCall& call, F f) {
+  call.require_f32(0);
+  const Reduction reduction(call.op);
+  const int64_t count = call.in(0).elements();
+  return {align_up(kSumParts * 8, kAlignment), [=, threads = call.threads](const Memory& m) -> Task {
             return [=, x = m.in<float>(0), target = m.in<float>(1), loss = m.out<float>(),
                     partial = m.scratch_at<double>(0)] {
               parallel_sums(threads, count, kGrain, [&](int part, int, int64_t begin, int64_t end) {
@@ -45,12 +45,12 @@ Kernel loss_kernel(const Use& use, F f) {
 }
 
 template <class F>
-Kernel slope_kernel(const Use& use, F slope) {
-  for (int i = 0; i < 3; ++i) use.require_f32(i);
-  const Reduction reduction(use.call);
-  const int64_t count = use.out().elements();
+Kernel slope_kernel(const KernelCall& call, F slope) {
+  for (int i = 0; i < 3; ++i) call.require_f32(i);
+  const Reduction reduction(call.op);
+  const int64_t count = call.out().elements();
   const float divisor = reduction.mean ? static_cast<float>(count) : 1;
-  return plain([=, threads = use.threads](const Memory& m) -> Task {
+  return plain([=, threads = call.threads](const Memory& m) -> Task {
     return [=, dloss = m.in<float>(0), x = m.in<float>(1), target = m.in<float>(2), dx = m.out<float>()] {
       parallel(threads, count, kGrain, [=](int, int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
@@ -64,9 +64,9 @@ Kernel slope_kernel(const Use& use, F slope) {
 // A loss with its slopes along x and along the target.
 template <class F, class DX, class DT>
 void add_loss(KernelTable& table, const std::string& op, F loss, DX slope, DT target_slope) {
-  table.add(op, {[=](const Use& use) { return loss_kernel(use, loss); }});
-  table.add(op + "_backward", {[=](const Use& use) {
-              return use.call.integer("operand") == 0 ? slope_kernel(use, slope) : slope_kernel(use, target_slope);
+  table.add(op, {[=](const KernelCall& call) { return loss_kernel(call, loss); }});
+  table.add(op + "_backward", {[=](const KernelCall& call) {
+              return call.op.integer("operand") == 0 ? slope_kernel(call, slope) : slope_kernel(call, target_slope);
             }});
 }
 
@@ -78,7 +78,7 @@ void add_distance(KernelTable& table, const std::string& op, F loss, D slope) {
       [=](float x, float t) { return -slope(x - t); });
 }
 
-float delta_of(const Use& use) { return static_cast<float>(use.call.real("delta")); }
+float delta_of(const KernelCall& call) { return static_cast<float>(call.op.real("delta")); }
 
 float huber(float distance, float delta) {
   const float size = std::abs(distance);
@@ -86,12 +86,12 @@ float huber(float distance, float delta) {
 }
 
 void add_huber(KernelTable& table) {
-  table.add("huber_loss", {[](const Use& use) {
-              return loss_kernel(use, [delta = delta_of(use)](float x, float t) { return huber(x - t, delta); });
+  table.add("huber_loss", {[](const KernelCall& call) {
+              return loss_kernel(call, [delta = delta_of(call)](float x, float t) { return huber(x - t, delta); });
             }});
-  table.add("huber_loss_backward", {[](const Use& use) {
-              const float sign = use.call.integer("operand") == 0 ? 1 : -1;
-              return slope_kernel(use, [sign, delta = delta_of(use)](float x, float t) {
+  table.add("huber_loss_backward", {[](const KernelCall& call) {
+              const float sign = call.op.integer("operand") == 0 ? 1 : -1;
+              return slope_kernel(call, [sign, delta = delta_of(call)](float x, float t) {
                 return sign * std::clamp(x - t, -delta, delta);
               });
             }});

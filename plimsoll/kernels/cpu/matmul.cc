@@ -5,16 +5,16 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/product.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::kernels {
 namespace {
 
 // With 1s before its dimensions, up to `rank`.
-Tensor with_rank(const Tensor& tensor, int rank) {
+TensorDesc with_rank(const TensorDesc& tensor, int rank) {
   const int missing = rank - tensor.shape.rank();
-  Tensor padded{tensor.dtype, {}, {}};
+  TensorDesc padded{tensor.dtype, {}, {}};
   std::vector<int64_t> dims(static_cast<size_t>(missing), 1);
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
     dims.push_back(tensor.shape[axis]);
@@ -28,30 +28,30 @@ Tensor with_rank(const Tensor& tensor, int rank) {
   return padded;
 }
 
-Product product_of(const Use& use, const Tensor& y) {
+Product product_of(const KernelCall& call, const TensorDesc& y) {
   const int rank = y.shape.rank();
   const auto operand = [&](int i, const char* flag) {
-    const Tensor tensor = with_rank(use.in(i), rank);
-    return use.call.flag(flag) ? transposed(tensor) : tensor;
+    const TensorDesc tensor = with_rank(call.in(i), rank);
+    return call.op.flag(flag) ? transposed(tensor) : tensor;
   };
   return {.a = operand(0, "transpose_a"), .b = operand(1, "transpose_b"), .y = y};
 }
 
-Kernel matmul(const Use& use) { return matmul_forward(use, {}); }
+Kernel matmul(const KernelCall& call) { return matmul_forward(call, {}); }
 
 // The whole product in scratch, then the sum over the batches that the result does not have.
-Kernel matmul_sum(const Use& use) {
-  program::Dims batch_a(std::span(use.call.shape(0).begin(), use.call.shape(0).end() - 2));
-  program::Dims batch_b(std::span(use.call.shape(1).begin(), use.call.shape(1).end() - 2));
+Kernel matmul_sum(const KernelCall& call) {
+  program::Dims batch_a(std::span(call.op.shape(0).begin(), call.op.shape(0).end() - 2));
+  program::Dims batch_b(std::span(call.op.shape(1).begin(), call.op.shape(1).end() - 2));
   program::Dims full = *program::broadcast_shapes(batch_a, batch_b);
-  const int rank = use.out().shape.rank();
-  full.push_back(use.out().shape[rank - 2]);
-  full.push_back(use.out().shape[rank - 1]);
-  const Tensor whole = contiguous(DType::f32, full.shape());
-  const Kernel product = product_kernel(product_of(use, whole), use);
+  const int rank = call.out().shape.rank();
+  full.push_back(call.out().shape[rank - 2]);
+  full.push_back(call.out().shape[rank - 1]);
+  const TensorDesc whole = contiguous(DType::f32, full.shape());
+  const Kernel product = product_kernel(product_of(call, whole), call);
   const int64_t offset = align_up(product.scratch_bytes, kAlignment);
-  const auto bytes = static_cast<size_t>(use.out().bytes());
-  Tensor target = with_rank(use.out(), whole.shape.rank());
+  const auto bytes = static_cast<size_t>(call.out().bytes());
+  TensorDesc target = with_rank(call.out(), whole.shape.rank());
   for (int axis = 0; axis < whole.shape.rank(); ++axis) {
     if (target.shape[axis] != whole.shape[axis]) target.strides[static_cast<size_t>(axis)] = 0;
   }
@@ -75,24 +75,24 @@ Kernel matmul_sum(const Use& use) {
 }
 
 // Along the first dimension of the result, which operands have too that are not used for all of it.
-Cut by_batches(const Use& use) {
-  const Shape& y = use.out().shape;
-  Cut cut{.rule = Cut::Rule::rows, .count = y[0], .outputs = {0}, .threaded = true};
+Tiling by_batches(const KernelCall& call) {
+  const Shape& y = call.out().shape;
+  Tiling tiling{.rule = Tiling::Rule::rows, .count = y[0], .outputs = {0}, .threaded = true};
   if (y.rank() == 2) {
-    if (use.call.flag("transpose_a")) return {};
-    cut.inputs = {0};
-    return cut;
+    if (call.op.flag("transpose_a")) return {};
+    tiling.inputs = {0};
+    return tiling;
   }
   for (int i = 0; i < 2; ++i) {
-    if (use.in(i).shape.rank() == y.rank() && use.in(i).shape[0] == y[0]) cut.inputs.push_back(i);
+    if (call.in(i).shape.rank() == y.rank() && call.in(i).shape[0] == y[0]) tiling.inputs.push_back(i);
   }
-  return cut;
+  return tiling;
 }
 
 }  // namespace
 
-Kernel matmul_forward(const Use& use, const Epilogue& epilogue) {
-  return product_kernel(product_of(use, use.out()), use, epilogue);
+Kernel matmul_forward(const KernelCall& call, const Epilogue& epilogue) {
+  return product_kernel(product_of(call, call.out()), call, epilogue);
 }
 
 void register_matmul_cpu(KernelTable& table) {

@@ -8,17 +8,17 @@
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/updates.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
 
-float real(const Use& use, const char* attribute) { return static_cast<float>(use.call.real(attribute)); }
+float real(const KernelCall& call, const char* attribute) { return static_cast<float>(call.op.real(attribute)); }
 
-void require_all_f32(const Use& use) {
-  for (int i = 0; i < use.arity(); ++i) {
-    if (is_floating(use.in(i).dtype)) use.require_f32(i);
+void require_all_f32(const KernelCall& call) {
+  for (int i = 0; i < call.arity(); ++i) {
+    if (is_floating(call.in(i).dtype)) call.require_f32(i);
   }
 }
 
@@ -33,10 +33,10 @@ void apply(const Sgd& s, float* w, const float* dw, int64_t count) {
   });
 }
 
-Kernel sgd(const Use& use) {
-  require_all_f32(use);
-  const float decay = real(use, "weight_decay");
-  return plain([count = use.out().elements(), threads = use.threads, decay](const Memory& m) -> Task {
+Kernel sgd(const KernelCall& call) {
+  require_all_f32(call);
+  const float decay = real(call, "weight_decay");
+  return plain([count = call.out().elements(), threads = call.threads, decay](const Memory& m) -> Task {
     return [=, w = m.out<float>(), dw = m.in<float>(1), scalars = UpdateScalars{m.in<float>(2), m.in<float>(3)}] {
       if (scalars.skip()) return;
       const Sgd update{*scalars.rate, scalars.scale_or_one(), decay};
@@ -45,10 +45,10 @@ Kernel sgd(const Use& use) {
   });
 }
 
-Kernel momentum(const Use& use) {
-  require_all_f32(use);
+Kernel momentum(const KernelCall& call) {
+  require_all_f32(call);
   return plain(
-      [update = momentum_of(use), count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
+      [update = momentum_of(call), count = call.out().elements(), threads = call.threads](const Memory& m) -> Task {
         return [=, w = m.out<float>(), velocity = m.out<float>(1), dw = m.in<float>(1),
                 scalars = UpdateScalars{m.in<float>(3), m.in<float>(4)}] {
           if (scalars.skip()) return;
@@ -59,23 +59,23 @@ Kernel momentum(const Use& use) {
       });
 }
 
-Kernel adam(const Use& use, bool decoupled) {
-  require_all_f32(use);
-  if (use.in(4).dtype != DType::i64) use.unsupported("the step counter must be i64");
-  return plain(
-      [update = adam_of(use, decoupled), count = use.out().elements(), threads = use.threads](const Memory& m) -> Task {
-        return [=, w = m.out<float>(), mean = m.out<float>(1), square = m.out<float>(2), dw = m.in<float>(1),
-                step = m.in<int64_t>(4), scalars = UpdateScalars{m.in<float>(5), m.in<float>(6)}] {
-          if (scalars.skip()) return;
-          const Adam now = update.now(scalars, *step);
-          parallel(threads, count, kGrain,
-                   [&](int, int64_t i, int64_t end) { apply(now, w + i, mean + i, square + i, dw + i, end - i); });
-        };
-      });
+Kernel adam(const KernelCall& call, bool decoupled) {
+  require_all_f32(call);
+  if (call.in(4).dtype != DType::i64) call.unsupported("the step counter must be i64");
+  return plain([update = adam_of(call, decoupled), count = call.out().elements(),
+                threads = call.threads](const Memory& m) -> Task {
+    return [=, w = m.out<float>(), mean = m.out<float>(1), square = m.out<float>(2), dw = m.in<float>(1),
+            step = m.in<int64_t>(4), scalars = UpdateScalars{m.in<float>(5), m.in<float>(6)}] {
+      if (scalars.skip()) return;
+      const Adam now = update.now(scalars, *step);
+      parallel(threads, count, kGrain,
+               [&](int, int64_t i, int64_t end) { apply(now, w + i, mean + i, square + i, dw + i, end - i); });
+    };
+  });
 }
 
-Kernel next_step(const Use& use) {
-  if (use.in(0).dtype != DType::i64) use.unsupported("the step counter must be i64");
+Kernel next_step(const KernelCall& call) {
+  if (call.in(0).dtype != DType::i64) call.unsupported("the step counter must be i64");
   return plain([](const Memory& m) -> Task { return [step = m.out<int64_t>()] { ++*step; }; });
 }
 
@@ -86,10 +86,10 @@ double square_sum(const float* x, int64_t count) {
   return sum;
 }
 
-Kernel global_norm(const Use& use) {
-  require_all_f32(use);
+Kernel global_norm(const KernelCall& call) {
+  require_all_f32(call);
   std::vector<int64_t> counts;
-  for (const Tensor& gradient : use.inputs) counts.push_back(gradient.elements());
+  for (const TensorDesc& gradient : call.inputs) counts.push_back(gradient.elements());
   return plain([counts](const Memory& m) -> Task {
     return [=, gradients = m.inputs, norm = m.out<float>()] {
       double sum = 0;
@@ -101,9 +101,9 @@ Kernel global_norm(const Use& use) {
   });
 }
 
-Kernel clip_scale(const Use& use) {
-  require_all_f32(use);
-  return plain([most = real(use, "max_norm")](const Memory& m) -> Task {
+Kernel clip_scale(const KernelCall& call) {
+  require_all_f32(call);
+  return plain([most = real(call, "max_norm")](const Memory& m) -> Task {
     return [=, norm = m.in<float>(0), scale = m.out<float>()] {
       constexpr float kEpsilon = 1e-6F;  // as PyTorch has it: a norm of zero divides
       *scale = std::min(1.0F, most / (*norm + kEpsilon));
@@ -111,7 +111,7 @@ Kernel clip_scale(const Use& use) {
   });
 }
 
-Kernel loss_scale(const Use& /*use*/) {
+Kernel loss_scale(const KernelCall& /*use*/) {
   return plain([](const Memory& m) -> Task {
     return [state = m.in<int64_t>(0), scale = m.out<float>()] {
       *scale = std::ldexp(1.0F, static_cast<int>(program::kFirstLossScale + *state));
@@ -119,8 +119,8 @@ Kernel loss_scale(const Use& /*use*/) {
   });
 }
 
-Kernel next_loss_scale(const Use& use) {
-  use.require_f32(1);
+Kernel next_loss_scale(const KernelCall& call) {
+  call.require_f32(1);
   return plain([](const Memory& m) -> Task {
     return [norm = m.in<float>(1), state = m.out<int64_t>()] {
       const bool finite = std::isfinite(*norm);
@@ -131,8 +131,8 @@ Kernel next_loss_scale(const Use& use) {
   });
 }
 
-Kernel unscale(const Use& use) {
-  require_all_f32(use);
+Kernel unscale(const KernelCall& call) {
+  require_all_f32(call);
   return plain([](const Memory& m) -> Task {
     return [scale = m.in<float>(0), norm = m.in<float>(1), factor = m.out<float>()] {
       *factor = std::isfinite(*norm) ? 1 / *scale : std::numeric_limits<float>::quiet_NaN();
@@ -145,8 +145,8 @@ Kernel unscale(const Use& use) {
 void register_optimizer_cpu(KernelTable& table) {
   table.add("sgd", {sgd, contiguous_only, {}, by_elements});
   table.add("momentum", {momentum, contiguous_only, {}, by_elements});
-  table.add("adam", {[](const Use& use) { return adam(use, false); }, contiguous_only, {}, by_elements});
-  table.add("adamw", {[](const Use& use) { return adam(use, true); }, contiguous_only, {}, by_elements});
+  table.add("adam", {[](const KernelCall& call) { return adam(call, false); }, contiguous_only, {}, by_elements});
+  table.add("adamw", {[](const KernelCall& call) { return adam(call, true); }, contiguous_only, {}, by_elements});
   table.add("next_step", {next_step});
   table.add("global_norm", {global_norm});
   table.add("clip_scale", {clip_scale});

@@ -4,7 +4,7 @@
 
 #include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -17,7 +17,7 @@ class Source {
  public:
   // from(axis, i): the place in a dimension of the smaller tensor that place i of the larger shows.
   template <class F>
-  Source(const Shape& larger, const Tensor& smaller, const F& from) : shape_(larger) {
+  Source(const Shape& larger, const TensorDesc& smaller, const F& from) : shape_(larger) {
     for (int axis = 0; axis < larger.rank(); ++axis) {
       std::vector<int64_t>& along = steps_.emplace_back();
       for (int64_t i = 0; i < larger[axis]; ++i) {
@@ -57,9 +57,9 @@ int64_t padded(const std::string& mode, int64_t place, int64_t size) {
   return std::clamp<int64_t>(place, 0, size - 1);
 }
 
-Source padding_of(const Use& use, const Shape& larger, const Tensor& smaller) {
-  const program::Dims& before = use.call.dims("before");
-  const std::string& mode = use.call.word("mode");
+Source padding_of(const KernelCall& call, const Shape& larger, const TensorDesc& smaller) {
+  const program::Dims& before = call.op.dims("before");
+  const std::string& mode = call.op.word("mode");
   return {larger, smaller,
           [&](int axis, int64_t i) { return padded(mode, i - before[axis].constant(), smaller.shape[axis]); }};
 }
@@ -73,8 +73,8 @@ void show_line(const Source& source, int64_t line, const T* x, T* y, T outside) 
 }
 
 template <class T>
-Kernel show(const Use& use, const Source& source, T outside) {
-  return plain([=, threads = use.threads](const Memory& m) -> Task {
+Kernel show(const KernelCall& call, const Source& source, T outside) {
+  return plain([=, threads = call.threads](const Memory& m) -> Task {
     return [=, x = m.in<T>(0), y = m.out<T>()] {
       const int64_t length = source.length();
       parallel(threads, source.lines(), kGrain / (length + 1) + 1, [&](int, int64_t begin, int64_t end) {
@@ -84,22 +84,22 @@ Kernel show(const Use& use, const Source& source, T outside) {
   });
 }
 
-Kernel pad(const Use& use) {
-  const Source source = padding_of(use, use.out().shape, use.in(0));
-  const double value = use.call.real("value");
-  if (value == 0) return for_size(use.out().dtype, [&](auto zero) { return show(use, source, zero); });
-  return for_number(use, use.out().dtype, [&](auto zero) {
+Kernel pad(const KernelCall& call) {
+  const Source source = padding_of(call, call.out().shape, call.in(0));
+  const double value = call.op.real("value");
+  if (value == 0) return for_size(call.out().dtype, [&](auto zero) { return show(call, source, zero); });
+  return for_number(call, call.out().dtype, [&](auto zero) {
     using T = decltype(zero);
-    return show<T>(use, source, static_cast<T>(std::is_integral_v<T> ? std::floor(value) : value));
+    return show<T>(call, source, static_cast<T>(std::is_integral_v<T> ? std::floor(value) : value));
   });
 }
 
 // Adds up what was shown several times, on one thread.
-Kernel pad_backward(const Use& use) {
-  const Source source = padding_of(use, use.in(0).shape, use.out());
-  return for_number(use, use.out().dtype, [&](auto zero) {
+Kernel pad_backward(const KernelCall& call) {
+  const Source source = padding_of(call, call.in(0).shape, call.out());
+  return for_number(call, call.out().dtype, [&](auto zero) {
     using T = decltype(zero);
-    return plain([source, elements = use.out().elements()](const Memory& m) -> Task {
+    return plain([source, elements = call.out().elements()](const Memory& m) -> Task {
       return [=, dy = m.in<T>(0), dx = m.out<T>()] {
         std::fill(dx, dx + elements, T{});
         for (int64_t line = 0; line < source.lines(); ++line) {
@@ -115,15 +115,15 @@ Kernel pad_backward(const Use& use) {
   });
 }
 
-Kernel tile(const Use& use) {
-  const Source source(use.out().shape, use.in(0), [&](int axis, int64_t i) { return i % use.in(0).shape[axis]; });
-  return for_size(use.out().dtype, [&](auto zero) { return show(use, source, zero); });
+Kernel tile(const KernelCall& call) {
+  const Source source(call.out().shape, call.in(0), [&](int axis, int64_t i) { return i % call.in(0).shape[axis]; });
+  return for_size(call.out().dtype, [&](auto zero) { return show(call, source, zero); });
 }
 
 }  // namespace
 
 void register_pad_cpu(KernelTable& table) {
-  table.add("pad", {pad, any_layout, {}, nullptr, [](const Use& use) { return use.call.real("value") == 0; }});
+  table.add("pad", {pad, any_layout, {}, nullptr, [](const KernelCall& call) { return call.op.real("value") == 0; }});
   table.add("pad_backward", {pad_backward});
   table.add("tile", {tile, any_layout, {}, nullptr, any_dtype});
 }

@@ -1,17 +1,17 @@
 // Pools over up to three spatial dimensions, a plane to a thread. All four kinds are the same loops over windows; where
 // the windows lie is worked out when the kernel is prepared. In blocked tensors a plane has kChannelBlock channels
-// beside each other, in lanes, or all channels of a sample; these are pooled in f16 and bf16 as they lie.
+// beside each other, in lanes, or all channels of a sample; these are pooled in f16 and bf16 in place.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/pair_pool.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/window.h"
 
 namespace plimsoll::kernels {
@@ -108,8 +108,10 @@ struct Planes {
   std::byte* x_at(std::byte* x, int64_t plane) const { return x + begin(plane, x_size()) * element_bytes(dtype); }
   std::byte* y_at(std::byte* y, int64_t plane) const { return y + begin(plane, y_size()) * element_bytes(dtype); }
   // Room for a row of x in f32, for each thread; none where that is what x is.
-  int64_t room_bytes() const { return dtype == DType::f32 ? 0 : threads * row_bytes(); }
-  float* room(std::byte* scratch, int part) const { return reinterpret_cast<float*>(scratch + part * row_bytes()); }
+  int64_t workspace_bytes() const { return dtype == DType::f32 ? 0 : threads * row_bytes(); }
+  float* workspace(std::byte* scratch, int part) const {
+    return reinterpret_cast<float*>(scratch + part * row_bytes());
+  }
   int64_t row_bytes() const { return align_up(axes[2].size * groups * lanes * 4, kAlignment); }
   // Among indices, which are in blocks.
   int64_t index(int64_t plane) const { return plane * groups * y_size() * lanes; }
@@ -144,25 +146,26 @@ Axis adaptive_axis(int64_t size, int64_t windows) {
   return result;
 }
 
-Planes planes_of(const Use& use, const Tensor& x_tensor, const Shape& y, bool adaptive, bool count_padding) {
+Planes planes_of(const KernelCall& call, const TensorDesc& x_tensor, const Shape& y, bool adaptive,
+                 bool count_padding) {
   const bool in_lanes = x_tensor.blocked;
-  if (!in_lanes || !is_half(x_tensor.dtype)) use.require_f32(0);
+  if (!in_lanes || !is_low_precision(x_tensor.dtype)) call.require_f32(0);
   const Shape& x = x_tensor.shape;
   Planes planes;
   planes.dtype = x_tensor.dtype;
   planes.lanes = in_lanes ? kChannelBlock : 1;
   planes.width = x_tensor.channels_last ? x[1] : planes.lanes;
-  if (x[0] >= use.threads) planes.groups = planes.width / planes.lanes;
+  if (x[0] >= call.threads) planes.groups = planes.width / planes.lanes;
   planes.count = x[0] * x[1] / (planes.groups * planes.lanes);
   planes.numbers_plane = adaptive;
-  planes.threads = use.threads;
+  planes.threads = call.threads;
   const int rank = x.rank() - 2;
   for (int axis = 0; axis < rank; ++axis) {
     const auto place = static_cast<size_t>(axis + 3 - rank);
     if (adaptive) {
       planes.axes[place] = adaptive_axis(x[axis + 2], y[axis + 2]);
     } else {
-      const program::Window window = program::window_of(use.call, program::spread_over(use.call, "kernel", rank, 0));
+      const program::Window window = program::window_of(call.op, program::spread_over(call.op, "kernel", rank, 0));
       planes.axes[place] = sliding_axis(window, axis, x[axis + 2], y[axis + 2], count_padding);
     }
   }
@@ -231,9 +234,9 @@ const simd::MaxPool<uint8_t>& max_pool_of(const Planes& planes, uint8_t) { retur
 const simd::MaxPool<int32_t>& max_pool_of(const Planes& planes, int32_t) { return planes.loops().max_pool_i32; }
 
 template <class Index>
-Kernel maximum(const Use& use, const Planes& planes) {
-  return plain([planes, wants = use.wants(1)](const Memory& m) -> Task {
-    return [=, x = m.inputs[0], y = m.outputs[0], indices = wants ? m.out<Index>(1) : nullptr] {
+Kernel maximum(const KernelCall& call, const Planes& planes) {
+  return plain([planes, produces = call.produces(1)](const Memory& m) -> Task {
+    return [=, x = m.inputs[0], y = m.outputs[0], indices = produces ? m.out<Index>(1) : nullptr] {
       for_each_plane(planes, [&](int64_t plane, int) {
         std::byte* from = planes.x_at(x, plane);
         std::byte* to = planes.y_at(y, plane);
@@ -270,7 +273,7 @@ void maximum_backward_plane(const Planes& p, const float* dy, const Index* indic
 
 template <class Index>
 Kernel maximum_backward(const Planes& planes) {
-  return {planes.room_bytes(), [planes](const Memory& m) -> Task {
+  return {planes.workspace_bytes(), [planes](const Memory& m) -> Task {
             return [=, dy = m.inputs[0], indices = m.in<Index>(1), dx = m.outputs[0], scratch = m.scratch] {
               for_each_plane(planes, [&](int64_t plane, int part) {
                 std::byte* from = planes.y_at(dy, plane);
@@ -280,7 +283,8 @@ Kernel maximum_backward(const Planes& planes) {
                   maximum_backward_plane(planes, reinterpret_cast<const float*>(from), index,
                                          reinterpret_cast<float*>(to));
                 } else {
-                  max_pool_of(planes, Index{}).backward(planes.in_lanes(), from, index, to, planes.room(scratch, part));
+                  max_pool_of(planes, Index{})
+                      .backward(planes.in_lanes(), from, index, to, planes.workspace(scratch, part));
                 }
               });
             };
@@ -320,7 +324,7 @@ void average_backward_plane(const Planes& p, const float* dy, float* dx) {
 }
 
 Kernel average_backward(const Planes& planes) {
-  return {planes.room_bytes(), [planes](const Memory& m) -> Task {
+  return {planes.workspace_bytes(), [planes](const Memory& m) -> Task {
             return [=, dy = m.inputs[0], dx = m.outputs[0], scratch = m.scratch] {
               for_each_plane(planes, [&](int64_t plane, int part) {
                 std::byte* from = planes.y_at(dy, plane);
@@ -328,7 +332,7 @@ Kernel average_backward(const Planes& planes) {
                 if (planes.lanes == 1) {
                   average_backward_plane(planes, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
                 } else {
-                  planes.loops().average_pool_backward(planes.in_lanes(), from, to, planes.room(scratch, part));
+                  planes.loops().average_pool_backward(planes.in_lanes(), from, to, planes.workspace(scratch, part));
                 }
               });
             };
@@ -336,36 +340,36 @@ Kernel average_backward(const Planes& planes) {
 }
 
 // In lanes all dtypes are widened where they lie.
-bool is_in_lanes(const Use& use) { return use.in(0).blocked; }
+bool is_in_lanes(const KernelCall& call) { return call.in(0).blocked; }
 
 const Blocking kForward{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0, 1}};
 const Blocking kBackward{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}};
 const Blocking kAverage{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0}};
 
 void add_maximum(KernelTable& table, const std::string& op, bool adaptive) {
-  table.add(op, {[=](const Use& use) {
-                   const Planes planes = planes_of(use, use.in(0), use.out().shape, adaptive, false);
-                   const bool narrow = !adaptive && use.wants(1) && use.out(1).dtype == DType::u8;
-                   return narrow ? maximum<uint8_t>(use, planes) : maximum<int32_t>(use, planes);
+  table.add(op, {[=](const KernelCall& call) {
+                   const Planes planes = planes_of(call, call.in(0), call.out().shape, adaptive, false);
+                   const bool narrow = !adaptive && call.produces(1) && call.out(1).dtype == DType::u8;
+                   return narrow ? maximum<uint8_t>(call, planes) : maximum<int32_t>(call, planes);
                  },
                  contiguous_only, kForward, by_planes, is_in_lanes});
-  table.add(op + "_backward", {[=](const Use& use) {
-                                 const Planes planes = planes_of(use, use.out(), use.in(0).shape, adaptive, false);
-                                 return use.in(1).dtype == DType::u8 ? maximum_backward<uint8_t>(planes)
-                                                                     : maximum_backward<int32_t>(planes);
+  table.add(op + "_backward", {[=](const KernelCall& call) {
+                                 const Planes planes = planes_of(call, call.out(), call.in(0).shape, adaptive, false);
+                                 return call.in(1).dtype == DType::u8 ? maximum_backward<uint8_t>(planes)
+                                                                      : maximum_backward<int32_t>(planes);
                                },
                                contiguous_only, kBackward, by_planes, is_in_lanes});
 }
 
 void add_average(KernelTable& table, const std::string& op, bool adaptive) {
-  const auto counts_padding = [=](const Use& use) { return !adaptive && use.call.flag("count_include_pad"); };
-  table.add(op, {[=](const Use& use) {
-                   return average(planes_of(use, use.in(0), use.out().shape, adaptive, counts_padding(use)));
+  const auto counts_padding = [=](const KernelCall& call) { return !adaptive && call.op.flag("count_include_pad"); };
+  table.add(op, {[=](const KernelCall& call) {
+                   return average(planes_of(call, call.in(0), call.out().shape, adaptive, counts_padding(call)));
                  },
                  contiguous_only, kAverage, by_planes, is_in_lanes});
   table.add(op + "_backward",
-            {[=](const Use& use) {
-               return average_backward(planes_of(use, use.out(), use.in(0).shape, adaptive, counts_padding(use)));
+            {[=](const KernelCall& call) {
+               return average_backward(planes_of(call, call.out(), call.in(0).shape, adaptive, counts_padding(call)));
              },
              contiguous_only, kAverage, by_planes, is_in_lanes});
 }

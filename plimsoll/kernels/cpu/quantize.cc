@@ -84,11 +84,11 @@ struct Quantize {
 };
 
 // A blocked sample has its elements in another order, and the bytes likewise.
-Kernel quantize(const Use& use) {
-  use.require_f32(0);
-  const int64_t rows = use.out(1).elements();
-  const Quantize how{rows, use.in(0).elements() / std::max<int64_t>(rows, 1), use.out().dtype, use.threads};
-  return {align_up(use.threads * 4, kAlignment), [how](const Memory& m) -> Task {
+Kernel quantize(const KernelCall& call) {
+  call.require_f32(0);
+  const int64_t rows = call.out(1).elements();
+  const Quantize how{rows, call.in(0).elements() / std::max<int64_t>(rows, 1), call.out().dtype, call.threads};
+  return {align_up(call.threads * 4, kAlignment), [how](const Memory& m) -> Task {
             return [=, x = m.in<float>(0), bytes = m.outputs[0], scales = m.out<float>(1),
                     largest = m.scratch_at<uint32_t>(0)] {
               if (how.rows >= 2 * how.threads) {
@@ -109,11 +109,11 @@ void widen_row(float* y, const int8_t* w, int64_t count, float scale) {
   });
 }
 
-Kernel embedding_i8(const Use& use) {
-  const IndexRange range(use, 1, use.in(0).shape[0], false);
-  const int64_t count = use.in(1).elements();
-  const int64_t columns = use.in(0).shape[1];
-  return plain([=, threads = use.threads](const Memory& m) -> Task {
+Kernel embedding_i8(const KernelCall& call) {
+  const IndexRange range(call, 1, call.in(0).shape[0], false);
+  const int64_t count = call.in(1).elements();
+  const int64_t columns = call.in(0).shape[1];
+  return plain([=, threads = call.threads](const Memory& m) -> Task {
     return [=, w = m.in<int8_t>(0), index = m.in<int64_t>(1), scales = m.in<float>(2), y = m.out<float>()] {
       range.check(index, count);
       parallel(threads, count, kGrain / (columns + 1) + 1, [&](int, int64_t begin, int64_t end) {

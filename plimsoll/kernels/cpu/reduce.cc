@@ -13,11 +13,11 @@ struct Sum {
   float factor;
   int threads;
 
-  Sum(const Use& use, program::AxisSet axes, bool mean)
-      : kept(pick(use.in(0), axes, false).shape, {pick(use.in(0), axes, false)}),
-        reduced(pick(use.in(0), axes, true).shape, {pick(use.in(0), axes, true)}),
-        factor(mean ? 1 / static_cast<float>(pick(use.in(0), axes, true).elements()) : 1),
-        threads(use.threads) {}
+  Sum(const KernelCall& call, program::AxisSet axes, bool mean)
+      : kept(pick(call.in(0), axes, false).shape, {pick(call.in(0), axes, false)}),
+        reduced(pick(call.in(0), axes, true).shape, {pick(call.in(0), axes, true)}),
+        factor(mean ? 1 / static_cast<float>(pick(call.in(0), axes, true).elements()) : 1),
+        threads(call.threads) {}
 
   int64_t terms() const { return reduced.count() * reduced.length(); }
 
@@ -70,9 +70,9 @@ void sum_row(const Sum& s, const float* x, float* y, int64_t begin, int64_t end)
   for (int64_t i = begin; i < end; ++i) y[i] *= s.factor;
 }
 
-Kernel sum(const Use& use, bool mean) {
-  use.require_f32(0);
-  const Sum s(use, program::reduced_axes(use.call, use.in(0).shape.rank()), mean);
+Kernel sum(const KernelCall& call, bool mean) {
+  call.require_f32(0);
+  const Sum s(call, program::reduced_axes(call.op, call.in(0).shape.rank()), mean);
   return plain([s](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), y = m.out<float>()] {
       const int64_t length = s.kept.length();
@@ -91,13 +91,15 @@ Kernel sum(const Use& use, bool mean) {
 }
 
 // Sums over rows are sums of what pieces of them come to.
-Cut cut_of_sum(const Use& use) { return axes_of(use).test(0) ? by_rows(use, {0}, {}, {0}) : by_kept_rows(use); }
+Tiling tile_of_sum(const KernelCall& call) {
+  return axes_of(call).test(0) ? by_rows(call, {0}, {}, {0}) : by_kept_rows(call);
+}
 
 }  // namespace
 
 void register_reduce_cpu(KernelTable& table) {
-  table.add("sum", {[](const Use& use) { return sum(use, false); }, any_layout, {}, cut_of_sum});
-  table.add("mean", {[](const Use& use) { return sum(use, true); }, any_layout, {}, by_kept_rows});
+  table.add("sum", {[](const KernelCall& call) { return sum(call, false); }, any_layout, {}, tile_of_sum});
+  table.add("mean", {[](const KernelCall& call) { return sum(call, true); }, any_layout, {}, by_kept_rows});
 }
 
 }  // namespace plimsoll::kernels

@@ -4,7 +4,7 @@
 
 #include "plimsoll/kernels/cpu/support/dispatch.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -17,24 +17,24 @@ struct Between {
   double part = 0;
 };
 
-int64_t nearest(const program::Call& call, int64_t i, int64_t from, int64_t to) {
-  const double scale = call.real("scale");
+int64_t nearest(const program::OpCall& op_call, int64_t i, int64_t from, int64_t to) {
+  const double scale = op_call.real("scale");
   const int64_t at = scale > 0 ? static_cast<int64_t>(std::floor(static_cast<double>(i) / scale)) : i * from / to;
   return std::min(at, from - 1);
 }
 
-double linear(const program::Call& call, double i, double from, double to) {
-  if (call.flag("align_corners")) return to > 1 ? i * (from - 1) / (to - 1) : 0;
-  const double scale = call.real("scale");
+double linear(const program::OpCall& op_call, double i, double from, double to) {
+  if (op_call.flag("align_corners")) return to > 1 ? i * (from - 1) / (to - 1) : 0;
+  const double scale = op_call.real("scale");
   return std::max((i + 0.5) * (scale > 0 ? 1 / scale : from / to) - 0.5, 0.0);
 }
 
-Between between(const program::Call& call, int64_t i, int64_t from, int64_t to) {
-  if (call.word("mode") == "nearest") {
-    const int64_t at = nearest(call, i, from, to);
+Between between(const program::OpCall& op_call, int64_t i, int64_t from, int64_t to) {
+  if (op_call.word("mode") == "nearest") {
+    const int64_t at = nearest(op_call, i, from, to);
     return {at, at, 0};
   }
-  const double at = linear(call, static_cast<double>(i), static_cast<double>(from), static_cast<double>(to));
+  const double at = linear(op_call, static_cast<double>(i), static_cast<double>(from), static_cast<double>(to));
   const int64_t first = std::min(static_cast<int64_t>(at), from - 1);
   return {first, std::min(first + 1, from - 1), at - static_cast<double>(first)};
 }
@@ -47,11 +47,11 @@ struct Resampling {
   int threads;
   std::vector<std::vector<Between>> along;  // for each spatial dimension, the last first
 
-  Resampling(const Use& use, const Shape& x, const Shape& y) : planes(x[0] * x[1]), threads(use.threads) {
+  Resampling(const KernelCall& call, const Shape& x, const Shape& y) : planes(x[0] * x[1]), threads(call.threads) {
     for (int axis = x.rank() - 1; axis >= 2; --axis) {
       std::vector<Between>& sources = along.emplace_back();
       for (int64_t i = 0; i < y[axis]; ++i) {
-        Between source = between(use.call, i, x[axis], y[axis]);
+        Between source = between(call.op, i, x[axis], y[axis]);
         source.first *= x_size;
         source.second *= x_size;
         sources.push_back(source);
@@ -90,9 +90,9 @@ struct Resampling {
   }
 };
 
-Kernel resize(const Use& use) {
-  const Resampling r(use, use.in(0).shape, use.out().shape);
-  return for_real(use, use.in(0).dtype, [&](auto zero) {
+Kernel resize(const KernelCall& call) {
+  const Resampling r(call, call.in(0).shape, call.out().shape);
+  return for_real(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     return plain([r](const Memory& m) -> Task {
       return [=, x = m.in<T>(0), y = m.out<T>()] {
@@ -109,9 +109,9 @@ Kernel resize(const Use& use) {
   });
 }
 
-Kernel resize_backward(const Use& use) {
-  const Resampling r(use, use.out().shape, use.in(0).shape);
-  return for_real(use, use.in(0).dtype, [&](auto zero) {
+Kernel resize_backward(const KernelCall& call) {
+  const Resampling r(call, call.out().shape, call.in(0).shape);
+  return for_real(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
     return plain([r](const Memory& m) -> Task {
       return [=, dy = m.in<T>(0), dx = m.out<T>()] {

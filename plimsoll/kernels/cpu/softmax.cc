@@ -1,6 +1,6 @@
 #include "plimsoll/kernels/cpu/support/lines.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -24,10 +24,10 @@ void exponentials(float* y, const float* x, int64_t length, int64_t stride, floa
   });
 }
 
-Kernel softmax(const Use& use) {
-  use.require_f32(0);
-  const Lines lines(use.in(0), use.call.axis("axis"));
-  return plain([lines, threads = use.threads](const Memory& m) -> Task {
+Kernel softmax(const KernelCall& call) {
+  call.require_f32(0);
+  const Lines lines(call.in(0), call.op.axis("axis"));
+  return plain([lines, threads = call.threads](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), y = m.out<float>()] {
       for_each_line(lines, threads, [=](int64_t at) {
         const float largest = lines.largest(x + at);
@@ -37,10 +37,10 @@ Kernel softmax(const Use& use) {
   });
 }
 
-Kernel log_softmax(const Use& use) {
-  use.require_f32(0);
-  const Lines lines(use.in(0), use.call.axis("axis"));
-  return plain([lines, threads = use.threads](const Memory& m) -> Task {
+Kernel log_softmax(const KernelCall& call) {
+  call.require_f32(0);
+  const Lines lines(call.in(0), call.op.axis("axis"));
+  return plain([lines, threads = call.threads](const Memory& m) -> Task {
     return [=, x = m.in<float>(0), y = m.out<float>()] {
       for_each_line(lines, threads, [=](int64_t at) {
         const float lse = lines.log_sum_exp(x + at);
@@ -52,11 +52,11 @@ Kernel log_softmax(const Use& use) {
 
 // dx = f(dy, y, sum of part(dy, y) along the line)
 template <class Part, class F>
-Kernel backward(const Use& use, Part part, F f) {
-  use.require_f32(0);
-  use.require_f32(1);
-  const Lines lines(use.in(0), use.call.axis("axis"));
-  return plain([=, threads = use.threads](const Memory& m) -> Task {
+Kernel backward(const KernelCall& call, Part part, F f) {
+  call.require_f32(0);
+  call.require_f32(1);
+  const Lines lines(call.in(0), call.op.axis("axis"));
+  return plain([=, threads = call.threads](const Memory& m) -> Task {
     return [=, dy = m.in<float>(0), y = m.in<float>(1), dx = m.out<float>()] {
       for_each_line(lines, threads, [=](int64_t start) {
         const auto at = [&](int64_t i) { return start + i * lines.stride; };
@@ -69,8 +69,9 @@ Kernel backward(const Use& use, Part part, F f) {
 }
 
 // Along the first dimension where the lines are not.
-Cut cut_lines(const Use& use) {
-  return use.call.axis("axis") == 0 ? Cut{} : by_rows(use, use.arity() == 1 ? std::vector{0} : std::vector{0, 1}, {0});
+Tiling cut_lines(const KernelCall& call) {
+  return call.op.axis("axis") == 0 ? Tiling{}
+                                   : by_rows(call, call.arity() == 1 ? std::vector{0} : std::vector{0, 1}, {0});
 }
 
 }  // namespace
@@ -78,17 +79,17 @@ Cut cut_lines(const Use& use) {
 void register_softmax_cpu(KernelTable& table) {
   table.add("softmax", {softmax, contiguous_only, {}, cut_lines});
   table.add("log_softmax", {log_softmax, contiguous_only, {}, cut_lines});
-  table.add("softmax_backward", {[](const Use& use) {
+  table.add("softmax_backward", {[](const KernelCall& call) {
                                    return backward(
-                                       use, [](float dy, float y) { return dy * y; },
+                                       call, [](float dy, float y) { return dy * y; },
                                        [](float dy, float y, float sum) { return y * (dy - sum); });
                                  },
                                  contiguous_only,
                                  {},
                                  cut_lines});
-  table.add("log_softmax_backward", {[](const Use& use) {
+  table.add("log_softmax_backward", {[](const KernelCall& call) {
                                        return backward(
-                                           use, [](float dy, float) { return dy; },
+                                           call, [](float dy, float) { return dy; },
                                            [](float dy, float y, float sum) { return dy - fast_exp(y) * sum; });
                                      },
                                      contiguous_only,

@@ -2,23 +2,23 @@
 #include "plimsoll/kernels/spill.h"
 
 #include "plimsoll/base/error.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/device.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 namespace {
 
 // Where one copy lies in the file. The file remembers its job, so that the op that waits finds what another started.
-struct Spot {
+struct SpillSlot {
   std::shared_ptr<SpillFile> file;
   int64_t offset;
   SpillFile::Job* job;
 };
 
-Spot find_spot(int64_t at, int64_t room) {
+SpillSlot find_slot(int64_t at, int64_t region) {
   auto file = spill_file();
   if (!file) throw UnsupportedError("the plan spills results, and there is no spill file: give --spill-dir");
-  const int64_t offset = file->room(room) + at;
+  const int64_t offset = file->region(region) + at;
   SpillFile::Job& job = file->job_at(offset);
   return {std::move(file), offset, &job};
 }
@@ -26,25 +26,25 @@ Spot find_spot(int64_t at, int64_t room) {
 // `make(spot, memory, bytes)` gives the task.
 template <class Make>
 KernelDef copy_kernel(Make make) {
-  const auto prepare = [make](const Use& use) {
-    const int64_t at = use.call.integer("at");
-    const int64_t room = use.call.integer("room");
+  const auto prepare = [make](const KernelCall& call) {
+    const int64_t at = call.op.integer("at");
+    const int64_t region = call.op.integer("region");
     return plain(
-        [=, bytes = use.in(0).bytes()](const Memory& memory) { return make(find_spot(at, room), memory, bytes); });
+        [=, bytes = call.in(0).bytes()](const Memory& memory) { return make(find_slot(at, region), memory, bytes); });
   };
   return {prepare, contiguous_only, {}, nullptr, any_dtype};
 }
 
-Task start_spill(const Spot& spot, const Memory& memory, int64_t bytes) {
-  return [=, from = memory.inputs[0]] { *spot.job = spot.file->write(from, bytes, spot.offset); };
+Task start_spill(const SpillSlot& slot, const Memory& memory, int64_t bytes) {
+  return [=, from = memory.inputs[0]] { *slot.job = slot.file->write(from, bytes, slot.offset); };
 }
 
-Task start_fetch(const Spot& spot, const Memory& memory, int64_t bytes) {
-  return [=, into = memory.outputs[0]] { *spot.job = spot.file->read(into, bytes, spot.offset); };
+Task start_fetch(const SpillSlot& slot, const Memory& memory, int64_t bytes) {
+  return [=, into = memory.outputs[0]] { *slot.job = slot.file->read(into, bytes, slot.offset); };
 }
 
-Task finish(const Spot& spot, const Memory&, int64_t) {
-  return [=] { spot.file->wait(*spot.job); };
+Task finish(const SpillSlot& slot, const Memory&, int64_t) {
+  return [=] { slot.file->wait(*slot.job); };
 }
 
 }  // namespace

@@ -22,20 +22,20 @@ std::vector<int> state_operands(const program::OpDef& def) {
 }
 
 // The plain update of `elements` of the parameter.
-Kernel plain_update(const Use& use, int64_t elements) {
-  const std::string name = use.call.def.name.substr(0, use.call.def.name.rfind('_'));
+Kernel plain_update(const KernelCall& call, int64_t elements) {
+  const std::string name = call.op.def.name.substr(0, call.op.def.name.rfind('_'));
   const program::OpDef& def = program::op_table().get(name);
-  const auto attributes = use.call.attributes.first(use.call.attributes.size() - 1);  // without the slot
+  const auto attributes = call.op.attributes.first(call.op.attributes.size() - 1);  // without the slot
   const program::Type piece{DType::f32, {elements}};
-  std::vector<program::Type> types(use.call.inputs.begin(), use.call.inputs.end());
-  const program::Call call{def, types, attributes};
-  Use plain{call, use.inputs, use.outputs, use.made, use.threads};
+  std::vector<program::Type> types(call.op.inputs.begin(), call.op.inputs.end());
+  const program::OpCall op_call{def, types, attributes};
+  KernelCall plain{op_call, call.inputs, call.outputs, call.requested, call.threads};
   for (size_t i = 0; i < types.size(); ++i) {
-    if (use.inputs[i].shape != use.inputs[0].shape) continue;
+    if (call.inputs[i].shape != call.inputs[0].shape) continue;
     types[i] = piece;
     plain.inputs[i] = contiguous(DType::f32, {elements});
   }
-  for (Tensor& output : plain.outputs) output = contiguous(DType::f32, {elements});
+  for (TensorDesc& output : plain.outputs) output = contiguous(DType::f32, {elements});
   return cpu_kernels().find(name)->prepare(plain);
 }
 
@@ -117,18 +117,18 @@ class Stream {
   std::vector<Piece> pieces_;
 };
 
-Kernel spilled(const Use& use) {
-  for (const int i : {0, 1}) use.require_f32(i);
+Kernel spilled(const KernelCall& call) {
+  for (const int i : {0, 1}) call.require_f32(i);
   const auto file = spill_file();
-  if (!file) use.unsupported("its state lies in a spill file, and there is none: give --spill-dir");
-  const std::vector<int> states = state_operands(use.call.def);
-  const int64_t elements = use.in(0).elements();
+  if (!file) call.unsupported("its state lies in a spill file, and there is none: give --spill-dir");
+  const std::vector<int> states = state_operands(call.op.def);
+  const int64_t elements = call.in(0).elements();
   const int64_t whole = std::min(elements, kPiece);
   const int64_t rest = elements % kPiece;
-  const Kernel update = plain_update(use, whole);
-  const Kernel last = rest == 0 ? update : plain_update(use, rest);
+  const Kernel update = plain_update(call, whole);
+  const Kernel last = rest == 0 ? update : plain_update(call, rest);
   const int64_t scratch = kBuffers * static_cast<int64_t>(states.size() * sizeof(float)) * whole;
-  return {scratch, [=, def = &use.call.def, slot = use.call.integer("slot")](const Memory& memory) -> Task {
+  return {scratch, [=, def = &call.op.def, slot = call.op.integer("slot")](const Memory& memory) -> Task {
             const auto stream = std::make_shared<Stream>(file, elements, whole, slot, states);
             for (int64_t first = 0; first < elements; first += kPiece) {
               const int64_t count = std::min(kPiece, elements - first);

@@ -8,8 +8,8 @@
 namespace plimsoll::kernels {
 namespace {
 
-Groups groups_of(const Use& use, const Tensor& tensor) {
-  return {tensor, program::reduced_axes(use.call, tensor.shape.rank())};
+Groups groups_of(const KernelCall& call, const TensorDesc& tensor) {
+  return {tensor, program::reduced_axes(call.op, tensor.shape.rank())};
 }
 
 // Calls f(group) for all groups.
@@ -22,8 +22,8 @@ void for_each_group(int threads, const Groups& groups, const F& f) {
 
 // y = f(groups, the first element of a group)
 template <class T, class F>
-Kernel reduction(const Use& use, F f) {
-  return plain([groups = groups_of(use, use.in(0)), threads = use.threads, f](const Memory& m) -> Task {
+Kernel reduction(const KernelCall& call, F f) {
+  return plain([groups = groups_of(call, call.in(0)), threads = call.threads, f](const Memory& m) -> Task {
     return [=, x = m.in<T>(0), y = m.out<T>()] {
       for_each_group(threads, groups, [&](int64_t group) { y[group] = f(groups, x + groups.start(group)); });
     };
@@ -33,8 +33,8 @@ Kernel reduction(const Use& use, F f) {
 // dx from dy, x and perhaps y: f(groups, dy, y, x, dx), of one group each. x and dx lie in row-major order and may be
 // the same.
 template <class T, class F>
-Kernel reduction_backward(const Use& use, F f) {
-  return plain([groups = groups_of(use, use.in(1)), threads = use.threads, f](const Memory& m) -> Task {
+Kernel reduction_backward(const KernelCall& call, F f) {
+  return plain([groups = groups_of(call, call.in(1)), threads = call.threads, f](const Memory& m) -> Task {
     return [=, dy = m.in<T>(0), x = m.in<T>(1), y = m.in<T>(2), dx = m.out<T>()] {
       for_each_group(threads, groups, [&](int64_t group) {
         const int64_t at = groups.start(group);
@@ -44,7 +44,7 @@ Kernel reduction_backward(const Use& use, F f) {
   });
 }
 
-void add(KernelTable& table, const char* op, Accepts accepts, std::function<Kernel(const Use&)> prepare) {
+void add(KernelTable& table, const char* op, Accepts accepts, std::function<Kernel(const KernelCall&)> prepare) {
   table.add(op, {std::move(prepare), accepts, {}, by_kept_rows});
 }
 
@@ -58,10 +58,10 @@ bool is_nan(T x) {
 
 // The first element that no other is better than; NaN is better than all.
 template <class T, class F>
-Kernel extreme_of(const Use& use, F better) {
-  return plain([groups = groups_of(use, use.in(0)), threads = use.threads, better,
-                wants = use.wants(1)](const Memory& m) -> Task {
-    return [=, x = m.in<T>(0), y = m.out<T>(), index = wants ? m.out<int32_t>(1) : nullptr] {
+Kernel extreme_of(const KernelCall& call, F better) {
+  return plain([groups = groups_of(call, call.in(0)), threads = call.threads, better,
+                produces = call.produces(1)](const Memory& m) -> Task {
+    return [=, x = m.in<T>(0), y = m.out<T>(), index = produces ? m.out<int32_t>(1) : nullptr] {
       for_each_group(threads, groups, [&](int64_t group) {
         const T* first = x + groups.start(group);
         T best = *first;
@@ -83,15 +83,15 @@ Kernel extreme_of(const Use& use, F better) {
 
 template <class F>
 void extreme(KernelTable& table, const char* op, F better) {
-  add(table, op, any_layout, [better](const Use& use) {
-    return for_number(use, use.in(0).dtype, [&](auto zero) { return extreme_of<decltype(zero)>(use, better); });
+  add(table, op, any_layout, [better](const KernelCall& call) {
+    return for_number(call, call.in(0).dtype, [&](auto zero) { return extreme_of<decltype(zero)>(call, better); });
   });
 }
 
-Kernel extreme_backward(const Use& use) {
-  return for_real(use, use.in(0).dtype, [&](auto zero) {
+Kernel extreme_backward(const KernelCall& call) {
+  return for_real(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return plain([groups = groups_of(use, use.out()), count = use.out().elements()](const Memory& m) -> Task {
+    return plain([groups = groups_of(call, call.out()), count = call.out().elements()](const Memory& m) -> Task {
       return [=, dy = m.in<T>(0), index = m.in<int32_t>(1), dx = m.out<T>()] {
         std::fill(dx, dx + count, T{});
         for (int64_t group = 0; group < groups.count(); ++group) {
@@ -164,19 +164,19 @@ void variance_backward(const Groups& groups, T dy, const T* x, T* dx, int64_t co
   groups.for_each_term([&](int64_t at) { dx[at] = static_cast<T>(scale * (static_cast<double>(x[at]) - centre)); });
 }
 
-Kernel var(const Use& use) {
-  const int64_t correction = use.call.integer("correction");
-  return for_real(use, use.in(0).dtype, [&](auto zero) {
+Kernel var(const KernelCall& call) {
+  const int64_t correction = call.op.integer("correction");
+  return for_real(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return reduction<T>(use, [=](const Groups& groups, const T* x) { return variance(groups, x, correction); });
+    return reduction<T>(call, [=](const Groups& groups, const T* x) { return variance(groups, x, correction); });
   });
 }
 
-Kernel var_backward(const Use& use) {
-  const int64_t correction = use.call.integer("correction");
-  return for_real(use, use.in(0).dtype, [&](auto zero) {
+Kernel var_backward(const KernelCall& call) {
+  const int64_t correction = call.op.integer("correction");
+  return for_real(call, call.in(0).dtype, [&](auto zero) {
     using T = decltype(zero);
-    return reduction_backward<T>(use, [=](const Groups& groups, T dy, T, const T* x, T* dx) {
+    return reduction_backward<T>(call, [=](const Groups& groups, T dy, T, const T* x, T* dx) {
       variance_backward(groups, dy, x, dx, correction);
     });
   });
@@ -188,19 +188,20 @@ void register_spread_cpu(KernelTable& table) {
   extreme(table, "max", [](auto a, auto b) { return a > b; });
   extreme(table, "min", [](auto a, auto b) { return a < b; });
   add(table, "extreme_backward", contiguous_only, extreme_backward);
-  add(table, "prod", any_layout, [](const Use& use) {
-    return for_number(use, use.in(0).dtype, [&](auto z) { return reduction<decltype(z)>(use, product<decltype(z)>); });
+  add(table, "prod", any_layout, [](const KernelCall& call) {
+    return for_number(call, call.in(0).dtype,
+                      [&](auto z) { return reduction<decltype(z)>(call, product<decltype(z)>); });
   });
-  add(table, "prod_backward", contiguous_only, [](const Use& use) {
-    return for_real(use, use.in(0).dtype,
-                    [&](auto z) { return reduction_backward<decltype(z)>(use, product_backward<decltype(z)>); });
+  add(table, "prod_backward", contiguous_only, [](const KernelCall& call) {
+    return for_real(call, call.in(0).dtype,
+                    [&](auto z) { return reduction_backward<decltype(z)>(call, product_backward<decltype(z)>); });
   });
-  add(table, "norm2", any_layout, [](const Use& use) {
-    return for_real(use, use.in(0).dtype, [&](auto z) { return reduction<decltype(z)>(use, norm<decltype(z)>); });
+  add(table, "norm2", any_layout, [](const KernelCall& call) {
+    return for_real(call, call.in(0).dtype, [&](auto z) { return reduction<decltype(z)>(call, norm<decltype(z)>); });
   });
-  add(table, "norm2_backward", contiguous_only, [](const Use& use) {
-    return for_real(use, use.in(0).dtype,
-                    [&](auto z) { return reduction_backward<decltype(z)>(use, norm_backward<decltype(z)>); });
+  add(table, "norm2_backward", contiguous_only, [](const KernelCall& call) {
+    return for_real(call, call.in(0).dtype,
+                    [&](auto z) { return reduction_backward<decltype(z)>(call, norm_backward<decltype(z)>); });
   });
   add(table, "var", any_layout, var);
   add(table, "var_backward", contiguous_only, var_backward);

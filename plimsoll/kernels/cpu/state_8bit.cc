@@ -5,11 +5,11 @@
 #include <cfloat>
 #include <cmath>
 
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/updates.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/ops/state_code.h"
 
 namespace plimsoll::kernels {
@@ -71,7 +71,7 @@ struct Span {
 };
 
 // One state of a parameter; `at` is a block of it.
-struct CodedState {
+struct QuantizedState {
   uint8_t* codes;
   float* scales;
   bool is_signed;
@@ -89,13 +89,13 @@ struct CodedState {
 };
 
 // The state whose codes are result k.
-CodedState state_at(const Memory& m, int k, bool is_signed) {
+QuantizedState state_at(const Memory& m, int k, bool is_signed) {
   return {m.out<uint8_t>(k), m.out<float>(k + 1), is_signed};
 }
 
 // Runs an update block by block: `step` is called with a span, its weights and its gradient.
 struct Blocks {
-  Tensor w;
+  TensorDesc w;
   int threads;
 
   template <class Step>
@@ -105,13 +105,13 @@ struct Blocks {
     const WideOutput new_w(w, m.outputs[0]);
     const int64_t count = w.elements();
     parallel(threads, (count + kStateBlock - 1) / kStateBlock, kGrain / kStateBlock, [&](int, int64_t i, int64_t end) {
-      Block room;
-      Block room_of_dw;
+      Block workspace;
+      Block workspace_of_dw;
       for (; i < end; ++i) {
         const Span at{i * kStateBlock, std::min(kStateBlock, count - i * kStateBlock)};
-        old_w.line(at.first, at.count, room);
-        float* line = new_w.line(at.first, room);
-        step(at, line, dw.line(at.first, at.count, room_of_dw));
+        old_w.line(at.first, at.count, workspace);
+        float* line = new_w.line(at.first, workspace);
+        step(at, line, dw.line(at.first, at.count, workspace_of_dw));
         new_w.keep(at.first, at.count, line);
       }
     });
@@ -119,15 +119,15 @@ struct Blocks {
 };
 
 // Checks what all share; `step` is the place of the counter, after which come the rate and perhaps the scale.
-Blocks blocks_of(const Use& use, int step) {
-  if (use.in(step).dtype != DType::i64) use.unsupported("the step counter must be i64");
-  for (int i = step + 1; i < use.arity(); ++i) use.require_f32(i);
-  if (use.in(0).dtype == DType::f64) use.unsupported("f32, f16 and bf16");
-  return {use.in(0), use.threads};
+Blocks blocks_of(const KernelCall& call, int step) {
+  if (call.in(step).dtype != DType::i64) call.unsupported("the step counter must be i64");
+  for (int i = step + 1; i < call.arity(); ++i) call.require_f32(i);
+  if (call.in(0).dtype == DType::f64) call.unsupported("f32, f16 and bf16");
+  return {call.in(0), call.threads};
 }
 
-Kernel momentum_8bit(const Use& use) {
-  return plain([blocks = blocks_of(use, 4), update = momentum_of(use)](const Memory& m) -> Task {
+Kernel momentum_8bit(const KernelCall& call) {
+  return plain([blocks = blocks_of(call, 4), update = momentum_of(call)](const Memory& m) -> Task {
     return [=, velocity = state_at(m, 1, true), step = m.in<int64_t>(4),
             scalars = UpdateScalars{m.in<float>(5), m.in<float>(6)}] {
       if (scalars.skip()) return;
@@ -143,8 +143,8 @@ Kernel momentum_8bit(const Use& use) {
   });
 }
 
-Kernel adam_8bit(const Use& use, bool decoupled) {
-  return plain([blocks = blocks_of(use, 6), update = adam_of(use, decoupled)](const Memory& m) -> Task {
+Kernel adam_8bit(const KernelCall& call, bool decoupled) {
+  return plain([blocks = blocks_of(call, 6), update = adam_of(call, decoupled)](const Memory& m) -> Task {
     return [=, mean = state_at(m, 1, true), square = state_at(m, 3, false), step = m.in<int64_t>(6),
             scalars = UpdateScalars{m.in<float>(7), m.in<float>(8)}] {
       if (scalars.skip()) return;
@@ -163,18 +163,18 @@ Kernel adam_8bit(const Use& use, bool decoupled) {
   });
 }
 
-bool halves_only_in_weights(const Use& use) { return halves_only_in(use, {0, 1}, {0}); }
+bool low_precision_only_in_weights(const KernelCall& call) { return low_precision_only_in(call, {0, 1}, {0}); }
 
-void add(KernelTable& table, const char* op, std::function<Kernel(const Use&)> prepare) {
-  table.add(op, {std::move(prepare), contiguous_only, {}, nullptr, halves_only_in_weights});
+void add(KernelTable& table, const char* op, std::function<Kernel(const KernelCall&)> prepare) {
+  table.add(op, {std::move(prepare), contiguous_only, {}, nullptr, low_precision_only_in_weights});
 }
 
 }  // namespace
 
 void register_state_8bit_cpu(KernelTable& table) {
   add(table, "momentum_8bit", momentum_8bit);
-  add(table, "adam_8bit", [](const Use& use) { return adam_8bit(use, false); });
-  add(table, "adamw_8bit", [](const Use& use) { return adam_8bit(use, true); });
+  add(table, "adam_8bit", [](const KernelCall& call) { return adam_8bit(call, false); });
+  add(table, "adamw_8bit", [](const KernelCall& call) { return adam_8bit(call, true); });
 }
 
 }  // namespace plimsoll::kernels

@@ -3,14 +3,14 @@
 namespace plimsoll::program {
 namespace {
 
-std::vector<Type> infer_accumulate(const Call& call) {
+std::vector<Type> infer_accumulate(const OpCall& call) {
   call.require_floating(0);
   call.require_same(0, 1);
   return {call.input(0)};
 }
 
 // As linear_backward_weights, whose results are added to the sums.
-std::vector<Type> infer_linear_accumulate(const Call& call) {
+std::vector<Type> infer_linear_accumulate(const OpCall& call) {
   for (int i = 0; i < 3; ++i) {
     call.require_floating(i);
     call.require_same_dtype(0, i);
@@ -38,11 +38,11 @@ void register_accumulate(OpTable& table) {
              .outputs = {"sum_new"},
              .infer = infer_linear_accumulate,
              .overwrites = {{.output = 0, .input = 0}},
-             .flops = [](const Call& call) { return Dim(2) * call.shape(1).elements() * call.shape(2).back(); }});
+             .flops = [](const OpCall& call) { return Dim(2) * call.shape(1).elements() * call.shape(2).back(); }});
   table.add({.name = "clear",
              .inputs = {"x"},
              .outputs = {"zeros"},
-             .infer = [](const Call& call) { return std::vector<Type>{call.input(0)}; },
+             .infer = [](const OpCall& call) { return std::vector<Type>{call.input(0)}; },
              .overwrites = {{.output = 0, .input = 0}}});
 }
 

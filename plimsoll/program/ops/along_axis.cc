@@ -8,14 +8,14 @@
 namespace plimsoll::program {
 namespace {
 
-std::vector<Type> infer_arg(const Call& call) {
+std::vector<Type> infer_arg(const OpCall& call) {
   require_number(call, 0);
   const int axis = call.axis("axis");
   call.require(call.shape(0)[axis] != 0, "there is no extreme of no elements");
   return {{DType::i64, reduced_shape(call.shape(0), AxisSet().set(static_cast<size_t>(axis)), call.flag("keepdims"))}};
 }
 
-std::vector<Type> infer_cumsum(const Call& call) {
+std::vector<Type> infer_cumsum(const OpCall& call) {
   require_number(call, 0);
   call.axis("axis");
   return {call.input(0)};
@@ -27,7 +27,7 @@ void differentiate_cumsum(Gradient& g) {
                   {.exclusive = g.attribute("exclusive").flag(), .reverse = !g.attribute("reverse").flag()}));
 }
 
-std::vector<Type> infer_top_k(const Call& call) {
+std::vector<Type> infer_top_k(const OpCall& call) {
   require_number(call, 0);
   const int axis = call.axis("axis");
   const Dim k = call.dim("k");
@@ -48,7 +48,7 @@ void differentiate_top_k(Gradient& g) {
                     {{"shape", shape}, {"axis", g.attribute("axis")}}));
 }
 
-Dim one_an_element(const Call& call) { return call.shape(0).elements(); }
+Dim one_an_element(const OpCall& call) { return call.shape(0).elements(); }
 
 Value arg(Builder& b, const char* op, Value x, int axis, bool keepdims) {
   return b.emit(op, {x}, {{"axis", axis}, {"keepdims", keepdims}});

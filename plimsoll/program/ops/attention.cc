@@ -13,7 +13,7 @@ namespace {
 struct Sizes {
   Dim batch, heads, queries, keys, dim, width;
 
-  Sizes(const Call& call, int first)
+  Sizes(const OpCall& call, int first)
       : batch(call.shape(first)[0]),
         heads(call.shape(first)[1]),
         queries(call.shape(first)[2]),
@@ -26,7 +26,7 @@ struct Sizes {
   Dims scores() const { return {batch, heads, queries, keys}; }
 };
 
-void check_mask(const Call& call, const Sizes& sizes, int q, int mask) {
+void check_mask(const OpCall& call, const Sizes& sizes, int q, int mask) {
   const bool boolean = call.input(mask).dtype == DType::boolean;
   call.require(boolean || call.input(mask).dtype == call.input(q).dtype, "mask must be bool or of q's dtype");
   if (!broadcasts_to(call.shape(mask), sizes.scores())) {
@@ -47,13 +47,13 @@ struct Kind {
   }
 };
 
-void check_dropout(const Call& call, int seed) {
+void check_dropout(const OpCall& call, int seed) {
   call.require(call.input(seed) == Type{DType::i64, {}}, "seed must be i64[]");
   call.require(call.real("rate") >= 0 && call.real("rate") <= 1, "rate must be 0 to 1");
 }
 
 // q, k, v stand from `first` on, what may follow (seed and mask) from `tail` on.
-Sizes check(const Call& call, const Kind& kind, int first, int tail) {
+Sizes check(const OpCall& call, const Kind& kind, int first, int tail) {
   call.require_floating(first);
   for (int i = first; i < first + 3; ++i) {
     call.require_same_dtype(first, i);
@@ -70,13 +70,13 @@ Sizes check(const Call& call, const Kind& kind, int first, int tail) {
   return sizes;
 }
 
-std::vector<Type> infer_attention(const Call& call, const Kind& kind) {
+std::vector<Type> infer_attention(const OpCall& call, const Kind& kind) {
   const Sizes sizes = check(call, kind, 0, 3);
   const DType dtype = call.input(0).dtype;
   return {{dtype, sizes.out()}, {sum_dtype(dtype), sizes.lse()}};
 }
 
-std::vector<Type> infer_backward(const Call& call, const Kind& kind) {
+std::vector<Type> infer_backward(const OpCall& call, const Kind& kind) {
   const Sizes sizes = check(call, kind, 1, 6);
   const DType dtype = call.input(1).dtype;
   const Type out = {dtype, sizes.out()};
@@ -97,18 +97,18 @@ void differentiate_attention(Gradient& g, const Kind& kind) {
 }
 
 // Operations of products over all scores: `columns` is the sum of the lengths of their rows. A causal mask halves them.
-Dim score_flops(const Call& call, const Sizes& sizes, Dim columns) {
+Dim score_flops(const OpCall& call, const Sizes& sizes, Dim columns) {
   const Dim all = sizes.scores().elements() * columns;
   return call.flag("causal") ? all : Dim(2) * all;
 }
 
-Dim forward_flops(const Call& call) {
+Dim forward_flops(const OpCall& call) {
   const Sizes sizes(call, 0);
   return score_flops(call, sizes, sizes.dim + sizes.width);
 }
 
 // Computes the scores again from q, k and lse, block by block.
-Dim backward_flops(const Call& call) {
+Dim backward_flops(const OpCall& call) {
   const Sizes sizes(call, 1);
   return score_flops(call, sizes, Dim(3) * sizes.dim + Dim(2) * sizes.width);
 }
@@ -128,14 +128,14 @@ void add_kind(OpTable& table, const Kind& kind) {
              .inputs = kind.with_tail({"q", "k", "v"}),
              .outputs = {"y", "lse?"},
              .attributes = attributes_of(kind),
-             .infer = [kind](const Call& call) { return infer_attention(call, kind); },
+             .infer = [kind](const OpCall& call) { return infer_attention(call, kind); },
              .gradient = [kind](Gradient& g) { differentiate_attention(g, kind); },
              .flops = forward_flops});
   table.add({.name = kind.backward(),
              .inputs = kind.with_tail({"dy", "q", "k", "v", "y", "lse"}),
              .outputs = {"dq", "dk", "dv", "dmask?"},
              .attributes = attributes_of(kind),
-             .infer = [kind](const Call& call) { return infer_backward(call, kind); },
+             .infer = [kind](const OpCall& call) { return infer_backward(call, kind); },
              .flops = backward_flops});
 }
 

@@ -5,7 +5,7 @@
 namespace plimsoll::program {
 namespace {
 
-std::vector<Type> infer_fill(const Call& call) { return {{dtype_attribute(call), call.dims("shape")}}; }
+std::vector<Type> infer_fill(const OpCall& call) { return {{dtype_attribute(call), call.dims("shape")}}; }
 
 }  // namespace
 

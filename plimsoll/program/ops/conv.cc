@@ -8,24 +8,24 @@
 namespace plimsoll::program {
 namespace {
 
-void require_groups(const Call& call, Dim channels) {
+void require_groups(const OpCall& call, Dim channels) {
   const int64_t groups = call.integer("groups");
   if (groups >= 1 && (!channels.is_constant() || channels.constant() % groups == 0)) return;
   call.reject(fmt::format("dimension 0 of w ({}) must be a multiple of groups ({})", channels.text(), groups));
 }
 
-void require_channels(const Call& call, Dim found, Dim expected, std::string_view rule) {
+void require_channels(const OpCall& call, Dim found, Dim expected, std::string_view rule) {
   if (found != expected)
     call.reject(fmt::format("x has {} channels, expected {}: {}", found.text(), expected.text(), rule));
 }
 
-void require_bias(const Call& call, Dim channels) {
+void require_bias(const OpCall& call, Dim channels) {
   if (call.arity() < 3) return;
   const Type expected{call.input(0).dtype, {channels}};
   if (call.input(2) != expected) call.reject(fmt::format("bias must be {}", expected.text()));
 }
 
-Dims conv_transpose_shape(const Call& call, const Dims& x, const Dims& w) {
+Dims conv_transpose_shape(const OpCall& call, const Dims& x, const Dims& w) {
   const Window window = window_of(call, spatial(call, w));
   call.require(x.rank() == w.rank(), "x and w must have as many dimensions");
   require_groups(call, w[0]);
@@ -42,11 +42,11 @@ Dims conv_transpose_shape(const Call& call, const Dims& x, const Dims& w) {
   return y;
 }
 
-using ShapeRule = Dims (*)(const Call&, const Dims&, const Dims&);
+using ShapeRule = Dims (*)(const OpCall&, const Dims&, const Dims&);
 
 // The rule of both convolutions, transposed or not.
 auto infer_with(ShapeRule rule) {
-  return [rule](const Call& call) -> std::vector<Type> {
+  return [rule](const OpCall& call) -> std::vector<Type> {
     call.require_floating(0);
     call.require_same_dtype(0, 1);
     const Dims y = rule(call, call.shape(0), call.shape(1));
@@ -55,23 +55,23 @@ auto infer_with(ShapeRule rule) {
   };
 }
 
-void require_result(const Call& call, const Dims& y) {
+void require_result(const OpCall& call, const Dims& y) {
   if (call.shape(0) != y) call.reject(fmt::format("dy must be {}, the shape of the result", y.text()));
 }
 
-std::vector<Type> infer_backward_data(const Call& call) {
+std::vector<Type> infer_backward_data(const OpCall& call) {
   call.require_same_dtype(0, 1);
   require_result(call, conv_shape(call, call.dims("shape"), call.shape(1)));
   return {{call.input(0).dtype, call.dims("shape")}};
 }
 
-std::vector<Type> infer_backward_weights(const Call& call) {
+std::vector<Type> infer_backward_weights(const OpCall& call) {
   call.require_same_dtype(0, 1);
   require_result(call, conv_shape(call, call.shape(1), call.dims("shape")));
   return {{call.input(0).dtype, call.dims("shape")}};
 }
 
-std::vector<Type> infer_channel_sum(const Call& call) {
+std::vector<Type> infer_channel_sum(const OpCall& call) {
   call.require_floating(0);
   call.require(call.shape(0).rank() >= 2, "x must be [batch, channels, ..]");
   return {{call.input(0).dtype, {call.shape(0)[1]}}};
@@ -111,7 +111,7 @@ Dim product_flops(const Dims& side, const Dims& w) {
   return Dim(2) * side.elements() * Dims(std::span(w.begin() + 1, w.end())).elements();
 }
 
-Dim bias_flops(const Call& call) { return call.arity() > 2 ? call.output(0).shape.elements() : Dim(0); }
+Dim bias_flops(const OpCall& call) { return call.arity() > 2 ? call.output(0).shape.elements() : Dim(0); }
 
 std::vector<AttributeSpec> attributes_and(const AttributeSpec& more) {
   std::vector<AttributeSpec> all = conv_attributes();
@@ -133,7 +133,7 @@ std::vector<Value> operands(Value x, Value w, Value bias) { return bias ? std::v
 
 }  // namespace
 
-Dims conv_shape(const Call& call, const Dims& x, const Dims& w) {
+Dims conv_shape(const OpCall& call, const Dims& x, const Dims& w) {
   const Window window = window_of(call, spatial(call, w));
   call.require(x.rank() == w.rank(), "x and w must have as many dimensions");
   require_groups(call, w[0]);
@@ -176,26 +176,26 @@ void register_conv(OpTable& table) {
              .attributes = conv_attributes(),
              .infer = infer_with(conv_shape),
              .gradient = differentiate_conv,
-             .flops = [](const Call& c) { return product_flops(c.output(0).shape, c.shape(1)) + bias_flops(c); }});
+             .flops = [](const OpCall& c) { return product_flops(c.output(0).shape, c.shape(1)) + bias_flops(c); }});
   table.add({.name = "conv_transpose",
              .inputs = {"x", "w", "bias?"},
              .attributes = attributes_and({"output_padding", AttributeKind::integers, Attribute(Dims())}),
              .infer = infer_with(conv_transpose_shape),
              .gradient = differentiate_conv_transpose,
-             .flops = [](const Call& c) { return product_flops(c.shape(0), c.shape(1)) + bias_flops(c); }});
+             .flops = [](const OpCall& c) { return product_flops(c.shape(0), c.shape(1)) + bias_flops(c); }});
   table.add({.name = "conv_backward_data",
              .inputs = {"dy", "w"},
              .outputs = {"dx"},
              .attributes = attributes_and(shape),
              .infer = infer_backward_data,
-             .flops = [](const Call& c) { return product_flops(c.shape(0), c.shape(1)); }});
+             .flops = [](const OpCall& c) { return product_flops(c.shape(0), c.shape(1)); }});
   table.add({.name = "conv_backward_weights",
              .inputs = {"dy", "x"},
              .outputs = {"dw"},
              .attributes = attributes_and(shape),
              .infer = infer_backward_weights,
-             .flops = [](const Call& c) { return product_flops(c.shape(0), c.output(0).shape); }});
-  table.add({.name = "channel_sum", .inputs = {"x"}, .infer = infer_channel_sum, .flops = [](const Call& c) {
+             .flops = [](const OpCall& c) { return product_flops(c.shape(0), c.output(0).shape); }});
+  table.add({.name = "channel_sum", .inputs = {"x"}, .infer = infer_channel_sum, .flops = [](const OpCall& c) {
                return c.shape(0).elements();
              }});
 }

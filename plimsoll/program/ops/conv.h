@@ -36,7 +36,7 @@ Value conv_backward_data(Builder& b, Value dy, Value w, const Dims& shape, const
 Value conv_backward_weights(Builder& b, Value dy, Value x, const Dims& shape, const ConvOptions& options = {});
 
 // What conv makes of x and w, by the attributes of the call; rejects what does not fit. For ops with its attributes.
-Dims conv_shape(const Call& call, const Dims& x, const Dims& w);
+Dims conv_shape(const OpCall& call, const Dims& x, const Dims& w);
 std::vector<AttributeSpec> conv_attributes();
 
 // The sum over all dimensions but dimension 1, the channels: the gradient of a bias.

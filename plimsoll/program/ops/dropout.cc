@@ -7,7 +7,7 @@
 namespace plimsoll::program {
 namespace {
 
-std::vector<Type> infer_dropout(const Call& call) {
+std::vector<Type> infer_dropout(const OpCall& call) {
   call.require_floating(0);
   const Type& seed = call.input(1);
   call.require(seed.dtype == DType::i64 && (seed.shape.empty() || (seed.shape == Dims{2} && call.shape(0).rank() > 0)),

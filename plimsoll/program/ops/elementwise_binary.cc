@@ -10,62 +10,62 @@
 namespace plimsoll::program {
 namespace {
 
-Type broadcast_type(const Call& call) {
+Type broadcast_type(const OpCall& call) {
   call.require_same_dtype(0, 1);
   return {call.input(0).dtype, broadcast(call, {0, 1})};
 }
 
-std::vector<Type> infer_number(const Call& call) {
+std::vector<Type> infer_number(const OpCall& call) {
   require_number(call, 0);
   return {broadcast_type(call)};
 }
 
-std::vector<Type> infer_floating(const Call& call) {
+std::vector<Type> infer_floating(const OpCall& call) {
   call.require_floating(0);
   return {broadcast_type(call)};
 }
 
-std::vector<Type> infer_choice(const Call& call) {
+std::vector<Type> infer_choice(const OpCall& call) {
   require_number(call, 0);
   const Type y = broadcast_type(call);
   return {y, bit_mask(y.shape)};
 }
 
-std::vector<Type> infer_equality(const Call& call) { return {{DType::boolean, broadcast_type(call).shape}}; }
+std::vector<Type> infer_equality(const OpCall& call) { return {{DType::boolean, broadcast_type(call).shape}}; }
 
-std::vector<Type> infer_order(const Call& call) {
+std::vector<Type> infer_order(const OpCall& call) {
   require_number(call, 0);
   return infer_equality(call);
 }
 
-void require_boolean(const Call& call, int i) {
+void require_boolean(const OpCall& call, int i) {
   if (call.input(i).dtype != DType::boolean) call.reject(fmt::format("{} must be bool", call.def.input_name(i)));
 }
 
-std::vector<Type> infer_logical(const Call& call) {
+std::vector<Type> infer_logical(const OpCall& call) {
   require_boolean(call, 0);
   return {broadcast_type(call)};
 }
 
-std::vector<Type> infer_logical_not(const Call& call) {
+std::vector<Type> infer_logical_not(const OpCall& call) {
   require_boolean(call, 0);
   return {call.input(0)};
 }
 
-std::vector<Type> infer_where(const Call& call) {
+std::vector<Type> infer_where(const OpCall& call) {
   require_boolean(call, 0);
   call.require_same_dtype(1, 2);
   return {{call.input(1).dtype, broadcast(call, {0, 1, 2})}};
 }
 
-std::vector<Type> infer_keep_where(const Call& call) {
+std::vector<Type> infer_keep_where(const OpCall& call) {
   require_number(call, 0);
   require_boolean(call, 1);
   call.require(broadcasts_to(call.shape(1), call.shape(0)), "condition must broadcast to the shape of x");
   return {call.input(0)};
 }
 
-std::vector<Type> infer_pow_backward(const Call& call) {
+std::vector<Type> infer_pow_backward(const OpCall& call) {
   call.require_floating(0);
   for (const int i : {1, 2}) call.require_same_dtype(0, i);
   const Dims shape = broadcast(call, {1, 2});
@@ -125,7 +125,7 @@ void differentiate_keep_where(Gradient& g) {
   if (g.wants(0)) g.set(0, keep_where(g.b, g.of_output(), g.input(1), g.attribute("when").flag()));
 }
 
-using Infer = std::vector<Type> (*)(const Call&);
+using Infer = std::vector<Type> (*)(const OpCall&);
 using Differentiate = void (*)(Gradient&);
 
 void add_arithmetic(OpTable& table, const char* name, Infer infer, Differentiate differentiate) {

@@ -13,44 +13,44 @@ using Specs = std::vector<AttributeSpec>;
 
 AttributeSpec real(const char* name, double fallback) { return {name, AttributeKind::real, Attribute(fallback)}; }
 
-std::vector<Type> infer_floating(const Call& call) {
+std::vector<Type> infer_floating(const OpCall& call) {
   call.require_floating(0);
   return {call.input(0)};
 }
 
-std::vector<Type> infer_number(const Call& call) {
+std::vector<Type> infer_number(const OpCall& call) {
   require_number(call, 0);
   return {call.input(0)};
 }
 
-std::vector<Type> infer_masked(const Call& call) {
+std::vector<Type> infer_masked(const OpCall& call) {
   call.require_floating(0);
   return {call.input(0), bit_mask(call.shape(0))};
 }
 
-std::vector<Type> infer_mask_backward(const Call& call) {
+std::vector<Type> infer_mask_backward(const OpCall& call) {
   call.require_floating(0);
   call.require(call.input(1) == bit_mask(call.shape(0)), "mask must have one bit for each element of dy");
   return {call.input(0)};
 }
 
-std::vector<Type> infer_backward(const Call& call) {
+std::vector<Type> infer_backward(const OpCall& call) {
   call.require_floating(0);
   call.require_same(0, 1);
   return {call.input(0)};
 }
 
-std::vector<Type> infer_elu(const Call& call) {
+std::vector<Type> infer_elu(const OpCall& call) {
   call.require(call.real("alpha") >= 0, "alpha must be at least 0");
   return infer_floating(call);
 }
 
-std::vector<Type> infer_softplus(const Call& call) {
+std::vector<Type> infer_softplus(const OpCall& call) {
   call.require(call.real("beta") > 0, "beta must be above 0");
   return infer_floating(call);
 }
 
-std::vector<Type> infer_affine(const Call& call) {
+std::vector<Type> infer_affine(const OpCall& call) {
   const Dim divisor = call.dim("divisor");
   call.require(!divisor.is_constant() || divisor.constant() >= 0, "divisor must not be negative");
   return infer_floating(call);
@@ -60,7 +60,7 @@ enum class Reads { input, output };
 
 // An op `name` and its `name_backward(dy, x or y)`, which reads the input or the output and has the same attributes.
 void add_pair(OpTable& table, const std::string& name, Reads reads, const Specs& attributes = {},
-              std::vector<Type> (*infer)(const Call&) = infer_floating) {
+              std::vector<Type> (*infer)(const OpCall&) = infer_floating) {
   const std::string backward = name + "_backward";
   const auto differentiate = [backward, reads, attributes](Gradient& g) {
     std::vector<NamedAttribute> given;
@@ -133,7 +133,7 @@ void add_pairs(OpTable& table) {
 }
 
 void add_steps(OpTable& table) {
-  const auto add_step = [&](const char* name, std::vector<Type> (*infer)(const Call&)) {
+  const auto add_step = [&](const char* name, std::vector<Type> (*infer)(const OpCall&)) {
     table.add({.name = name, .inputs = {"x"}, .infer = infer, .gradient = zero_gradient, .in_place = {0}});
   };
   add_step("sign", infer_number);
@@ -158,7 +158,7 @@ void add_linear(OpTable& table) {
              .in_place = {0}});
 }
 
-std::optional<Layout> view_cast(const Call& call, const Layout& of) {
+std::optional<Layout> view_cast(const OpCall& call, const Layout& of) {
   if (call.input(0).dtype != call.output(0).dtype) return std::nullopt;
   return of;
 }
@@ -166,15 +166,15 @@ std::optional<Layout> view_cast(const Call& call, const Layout& of) {
 void add_copies(OpTable& table) {
   table.add({.name = "identity",
              .inputs = {"x"},
-             .infer = [](const Call& call) { return std::vector{call.input(0)}; },
+             .infer = [](const OpCall& call) { return std::vector{call.input(0)}; },
              .gradient = [](Gradient& g) { g.set(0, g.of_output()); },
-             .view = [](const Call&, const Layout& of) { return std::optional(of); },
+             .view = [](const OpCall&, const Layout& of) { return std::optional(of); },
              .flops = no_flops});
   table.add({.name = "cast",
              .inputs = {"x"},
              .attributes = {{"dtype", AttributeKind::word, {}}},
              .infer =
-                 [](const Call& call) {
+                 [](const OpCall& call) {
                    return std::vector{Type{dtype_attribute(call), call.shape(0)}};
                  },
              .gradient = [](Gradient& g) { g.set(0, cast(g.b, g.of_output(), g.b.type(g.input(0)).dtype)); },

@@ -14,24 +14,24 @@ const OpDef& product_of(const OpDef& def) {
   return op_table().get(std::string_view(def.name).substr(0, def.name.size() - kSuffix.size()));
 }
 
-void require_residual(const Call& call, const Type& y) {
+void require_residual(const OpCall& call, const Type& y) {
   const Type& residual = call.inputs.back();
   if (residual.dtype == y.dtype && broadcasts_to(residual.shape, y.shape)) return;
   call.reject(fmt::format("the residual, the last operand, must broadcast to the result, {}", y.text()));
 }
 
-std::vector<Type> infer_epilogue(const Call& call) {
+std::vector<Type> infer_epilogue(const OpCall& call) {
   const bool residual = call.flag("residual");
   call.require(!residual || call.arity() > call.def.least_inputs, "with residual=true the last operand is added");
-  const Call product = product_call(call);
+  const OpCall product = product_call(call);
   call.require(product.arity() <= product.def.most_inputs, "the last operand needs residual=true");
   const Type y = product.def.infer(product)[0];
   if (residual) require_residual(call, y);
   return {y, bit_mask(y.shape)};
 }
 
-Dim epilogue_flops(const Call& call) {
-  const Call product = product_call(call);
+Dim epilogue_flops(const OpCall& call) {
+  const OpCall product = product_call(call);
   const int64_t after = (call.flag("residual") ? 1 : 0) + (call.flag("relu") ? 1 : 0);
   return product.def.flops(product) + Dim(after) * call.output(0).shape.elements();
 }
@@ -58,7 +58,7 @@ const OpDef* epilogue_form(const OpDef& product) {
   return product.name.ends_with(kSuffix) ? &product : op_table().find(product.name + std::string(kSuffix));
 }
 
-Call product_call(const Call& call) {
+OpCall product_call(const OpCall& call) {
   const OpDef& product = product_of(call.def);
   const size_t operands = call.inputs.size() - (call.flag("residual") ? 1 : 0);
   return {product, call.inputs.first(operands), call.attributes.first(product.attributes.size()), call.outputs,

@@ -19,6 +19,6 @@ namespace plimsoll::program {
 const OpDef* epilogue_form(const OpDef& product);
 
 // The product of an op with an epilogue: the same call of conv, linear or matmul. Keep `call` while it is in use.
-Call product_call(const Call& call);
+OpCall product_call(const OpCall& call);
 
 }  // namespace plimsoll::program

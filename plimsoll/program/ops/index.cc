@@ -19,18 +19,18 @@ Dims replaced(const Dims& shape, int axis, int count, const Dims& by) {
   return result;
 }
 
-std::vector<Type> infer_gather(const Call& call) {
+std::vector<Type> infer_gather(const OpCall& call) {
   require_integer(call, 1);
   return {{call.input(0).dtype, replaced(call.shape(0), call.axis("axis"), 1, call.shape(1))}};
 }
 
-std::vector<Type> infer_embedding(const Call& call) {
+std::vector<Type> infer_embedding(const OpCall& call) {
   call.require_rank(0, 2);
   require_integer(call, 1);
   return {{call.input(0).dtype, replaced(call.shape(0), 0, 1, call.shape(1))}};
 }
 
-std::vector<Type> infer_gather_backward(const Call& call) {
+std::vector<Type> infer_gather_backward(const OpCall& call) {
   call.require_floating(0);
   require_integer(call, 1);
   const Dims& dy = call.shape(0);
@@ -43,30 +43,30 @@ std::vector<Type> infer_gather_backward(const Call& call) {
 }
 
 // An index for elements of `whole`: the same rank, and no larger but along the axis.
-void require_element_index(const Call& call, int i, const Dims& whole, int axis) {
+void require_element_index(const OpCall& call, int i, const Dims& whole, int axis) {
   require_integer(call, i);
   const Dims& index = call.shape(i);
   bool fits = index.rank() == whole.rank();
-  for (int d = 0; fits && d < whole.rank(); ++d) fits = d == axis || may_lie_in(index[d], whole[d] + 1);
+  for (int d = 0; fits && d < whole.rank(); ++d) fits = d == axis || may_be_in(index[d], whole[d] + 1);
   if (!fits) {
     call.reject(
         fmt::format("index must have the rank of {} and, but for dimension {}, no more elements", whole.text(), axis));
   }
 }
 
-std::vector<Type> infer_gather_elements(const Call& call) {
+std::vector<Type> infer_gather_elements(const OpCall& call) {
   require_element_index(call, 1, call.shape(0), call.axis("axis"));
   return {{call.input(0).dtype, call.shape(1)}};
 }
 
-std::vector<Type> infer_gather_elements_backward(const Call& call) {
+std::vector<Type> infer_gather_elements_backward(const OpCall& call) {
   const Dims& shape = call.dims("shape");
   call.require(call.shape(0) == call.shape(1), "dy and index must have the same shape");
   require_element_index(call, 1, shape, call.axis("axis"));
   return {{call.input(0).dtype, shape}};
 }
 
-std::vector<Type> infer_scatter_elements(const Call& call) {
+std::vector<Type> infer_scatter_elements(const OpCall& call) {
   require_element_index(call, 1, call.shape(0), call.axis("axis"));
   call.require_same_dtype(0, 2);
   call.require(call.shape(1) == call.shape(2), "index and updates must have the same shape");
@@ -74,7 +74,7 @@ std::vector<Type> infer_scatter_elements(const Call& call) {
   return {call.input(0)};
 }
 
-std::vector<Type> infer_one_hot(const Call& call) {
+std::vector<Type> infer_one_hot(const OpCall& call) {
   require_integer(call, 0);
   Type y{dtype_attribute(call), call.shape(0)};
   y.shape.push_back(call.dim("depth"));
@@ -112,9 +112,9 @@ void differentiate_scatter_elements(Gradient& g) {
 }
 
 // What is taken or put, twice: read and written; and the index.
-Dim taken_bytes(const Call& call) { return Dim(2) * call.output(0).bytes() + call.input(1).bytes(); }
+Dim taken_bytes(const OpCall& call) { return Dim(2) * call.output(0).bytes() + call.input(1).bytes(); }
 
-Dim adds(const Call& call) { return call.shape(0).elements(); }
+Dim adds(const OpCall& call) { return call.shape(0).elements(); }
 
 Value scatter(Builder& b, Value x, Value index, Value updates, int axis, bool add) {
   return b.emit("scatter_elements", {x, index, updates}, {{"axis", axis}, {"add", add}});
@@ -162,7 +162,7 @@ void add_elements(OpTable& table, const AttributeSpec& axis) {
              .infer = infer_scatter_elements,
              .gradient = differentiate_scatter_elements,
              .in_place = {0},
-             .flops = [](const Call& call) { return call.flag("add") ? call.shape(2).elements() : Dim(0); }});
+             .flops = [](const OpCall& call) { return call.flag("add") ? call.shape(2).elements() : Dim(0); }});
 }
 
 }  // namespace

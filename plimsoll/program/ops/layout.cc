@@ -9,9 +9,9 @@ Value reorder(Builder& b, Value x) { return b.emit("reorder", {x}); }
 void register_layout(OpTable& table) {
   table.add({.name = "reorder",
              .inputs = {"x"},
-             .infer = [](const Call& call) { return std::vector{call.input(0)}; },
+             .infer = [](const OpCall& call) { return std::vector{call.input(0)}; },
              .gradient = [](Gradient& g) { g.set(0, g.of_output()); },
-             .flops = [](const Call&) { return Dim(0); }});
+             .flops = [](const OpCall&) { return Dim(0); }});
 }
 
 }  // namespace plimsoll::program

@@ -14,13 +14,13 @@ Type with_last(Type type, Dim last) {
 }
 
 // Operand i is rows of features, floating, and of the dtype of the other operand.
-void require_rows(const Call& call, int i) {
+void require_rows(const OpCall& call, int i) {
   call.require_floating(i);
   call.require_same_dtype(0, 1);
   if (call.shape(i).empty()) call.reject(fmt::format("{} must have at least one dimension", call.def.input_name(i)));
 }
 
-std::vector<Type> infer_linear(const Call& call) {
+std::vector<Type> infer_linear(const OpCall& call) {
   require_rows(call, 0);
   call.require_rank(1, 2);
   const Dims& w = call.shape(1);
@@ -33,14 +33,14 @@ std::vector<Type> infer_linear(const Call& call) {
   return {with_last(call.input(0), w[0])};
 }
 
-std::vector<Type> infer_backward_input(const Call& call) {
+std::vector<Type> infer_backward_input(const OpCall& call) {
   require_rows(call, 0);
   call.require_rank(1, 2);
   call.require(call.shape(0).back() == call.shape(1)[0], "the last dimension of dy must be as many as the rows of w");
   return {with_last(call.input(0), call.shape(1)[1])};
 }
 
-std::vector<Type> infer_backward_weights(const Call& call) {
+std::vector<Type> infer_backward_weights(const OpCall& call) {
   require_rows(call, 0);
   require_rows(call, 1);
   const Dim in = call.shape(1).back();
@@ -73,16 +73,16 @@ void register_linear(OpTable& table) {
              .inputs = {"x", "w", "bias?"},
              .infer = infer_linear,
              .gradient = differentiate_linear,
-             .flops = [](const Call& call) { return product_flops(call.input(0), call.shape(1)[0]); }});
+             .flops = [](const OpCall& call) { return product_flops(call.input(0), call.shape(1)[0]); }});
   table.add({.name = "linear_backward_input",
              .inputs = {"dy", "w"},
              .infer = infer_backward_input,
-             .flops = [](const Call& call) { return product_flops(call.input(0), call.shape(1)[1]); }});
+             .flops = [](const OpCall& call) { return product_flops(call.input(0), call.shape(1)[1]); }});
   table.add({.name = "linear_backward_weights",
              .inputs = {"dy", "x"},
              .outputs = {"dw", "dbias?"},
              .infer = infer_backward_weights,
-             .flops = [](const Call& call) { return product_flops(call.input(0), call.shape(1).back()); }});
+             .flops = [](const OpCall& call) { return product_flops(call.input(0), call.shape(1).back()); }});
 }
 
 }  // namespace plimsoll::program

@@ -18,7 +18,7 @@ Attribute attribute_of(Reduction reduction) { return kReductionNames[static_cast
 AttributeSpec reduction_attribute() { return {"reduction", AttributeKind::word, attribute_of(Reduction::mean)}; }
 
 // The type of the loss whose parts have the shape `parts`.
-Type reduced(const Call& call, DType dtype, const Dims& parts) {
+Type reduced(const OpCall& call, DType dtype, const Dims& parts) {
   const std::string& reduction = call.word("reduction");
   if (reduction == "none") return {sum_dtype(dtype), parts};
   call.require(reduction == "mean" || reduction == "sum", "reduction must be none, mean or sum");
@@ -28,7 +28,7 @@ Type reduced(const Call& call, DType dtype, const Dims& parts) {
 // ---- cross entropy ----
 
 // Logits are operand `logits`, targets the next. Returns the shape of the targets.
-Dims check_classes(const Call& call, int logits) {
+Dims check_classes(const OpCall& call, int logits) {
   call.require_floating(logits);
   const AxisSet classes = AxisSet().set(static_cast<size_t>(call.axis("axis", logits)));
   const Dims lines = reduced_shape(call.shape(logits), classes, false);
@@ -42,13 +42,13 @@ Dims check_classes(const Call& call, int logits) {
   return lines;
 }
 
-std::vector<Type> infer_cross_entropy(const Call& call) {
+std::vector<Type> infer_cross_entropy(const OpCall& call) {
   const Dims lines = check_classes(call, 0);
   const DType dtype = call.input(0).dtype;
   return {reduced(call, dtype, lines), {sum_dtype(dtype), lines}};
 }
 
-std::vector<Type> infer_cross_entropy_backward(const Call& call) {
+std::vector<Type> infer_cross_entropy_backward(const OpCall& call) {
   const Dims lines = check_classes(call, 1);
   const DType dtype = call.input(1).dtype;
   call.require(call.input(0) == reduced(call, dtype, lines), "dloss must be of the type of the loss");
@@ -72,24 +72,24 @@ void add_cross_entropy(OpTable& table) {
              .attributes = attributes,
              .infer = infer_cross_entropy,
              .gradient = differentiate_cross_entropy,
-             .flops = [](const Call& call) { return Dim(4) * call.shape(0).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(4) * call.shape(0).elements(); }});
   table.add({.name = "cross_entropy_backward",
              .inputs = {"dloss", "logits", "targets", "lse"},
              .attributes = attributes,
              .infer = infer_cross_entropy_backward,
              .in_place = {1},
-             .flops = [](const Call& call) { return Dim(4) * call.shape(1).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(4) * call.shape(1).elements(); }});
 }
 
 // ---- element by element ----
 
-std::vector<Type> infer_pointwise(const Call& call) {
+std::vector<Type> infer_pointwise(const OpCall& call) {
   call.require_floating(0);
   call.require_same(0, 1);
   return {reduced(call, call.input(0).dtype, call.shape(0))};
 }
 
-std::vector<Type> infer_pointwise_backward(const Call& call) {
+std::vector<Type> infer_pointwise_backward(const OpCall& call) {
   call.require_floating(1);
   call.require_same(1, 2);
   const int64_t operand = call.integer("operand");
@@ -117,7 +117,7 @@ void add_pointwise(OpTable& table, const std::string& name, const std::vector<At
              .attributes = attributes,
              .infer = infer_pointwise,
              .gradient = differentiate,
-             .flops = [](const Call& call) { return Dim(3) * call.shape(0).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(3) * call.shape(0).elements(); }});
   attributes.push_back({"operand", AttributeKind::integer, Attribute(0)});
   table.add({.name = name + "_backward",
              .inputs = {"dloss", "x", "target"},

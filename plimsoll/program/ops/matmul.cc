@@ -26,14 +26,14 @@ Dims matrices(Dims batch, Dim rows, Dim columns) {
   return batch;
 }
 
-void require_product(const Call& call, const Sides& a, const Sides& b) {
+void require_product(const OpCall& call, const Sides& a, const Sides& b) {
   if (a.columns == b.rows) return;
   call.reject(fmt::format("the columns of a{} ({}) must be as many as the rows of b{} ({})",
                           call.flag("transpose_a") ? " transposed" : "", a.columns.text(),
                           call.flag("transpose_b") ? " transposed" : "", b.rows.text()));
 }
 
-std::vector<Type> infer_matmul(const Call& call) {
+std::vector<Type> infer_matmul(const OpCall& call) {
   call.require_floating(0);
   call.require_same_dtype(0, 1);
   call.require(call.shape(0).rank() >= 2 && call.shape(1).rank() >= 2, "a and b must have at least 2 dimensions");
@@ -45,7 +45,7 @@ std::vector<Type> infer_matmul(const Call& call) {
   return {{call.input(0).dtype, matrices(*batch, a.rows, b.columns)}};
 }
 
-std::vector<Type> infer_matmul_sum(const Call& call) {
+std::vector<Type> infer_matmul_sum(const OpCall& call) {
   const Type product = infer_matmul(call)[0];
   const Dims& batch = call.dims("batch");
   if (!broadcasts_to(batch, batch_of(product.shape))) {
@@ -74,7 +74,7 @@ void differentiate_matmul(Gradient& g) {
   if (g.wants(0)) g.set(0, ta ? product_like(g.b, a, b, dy, {tb, true}) : product_like(g.b, a, dy, b, {false, !tb}));
 }
 
-Dim matmul_flops(const Call& call) {
+Dim matmul_flops(const OpCall& call) {
   const Type product = infer_matmul(call)[0];
   return Dim(2) * product.shape.elements() * sides(call.shape(0), call.flag("transpose_a")).columns;
 }

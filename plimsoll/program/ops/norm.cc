@@ -18,7 +18,7 @@ struct NormShapes {
 struct NormKind {
   std::string name;
   bool centred;  // whether there is a mean; saves and reads it, and has a bias
-  NormShapes (*shapes)(const Call&);
+  NormShapes (*shapes)(const OpCall&);
   std::vector<AttributeSpec> attributes;
   std::vector<std::string> more_outputs = {};  // statistics that backward does not read
 };
@@ -29,15 +29,17 @@ int statistics_of(const NormKind& norm) { return (norm.centred ? 2 : 1) + static
 AttributeSpec eps() { return {"eps", AttributeKind::real, Attribute(1e-5)}; }
 AttributeSpec axis() { return {"axis", AttributeKind::integer, Attribute(-1)}; }
 
-NormShapes layer_shapes(const Call& call) {
+NormShapes layer_shapes(const OpCall& call) {
   const Dims& x = call.shape(0);
   const Dim* first = x.begin() + call.axis("axis");
   return {Dims(std::span(x.begin(), first)), Dims(std::span(first, x.end()))};
 }
 
-void require_channels(const Call& call) { call.require(call.shape(0).rank() >= 2, "x must be [batch, channels, ..]"); }
+void require_channels(const OpCall& call) {
+  call.require(call.shape(0).rank() >= 2, "x must be [batch, channels, ..]");
+}
 
-NormShapes group_shapes(const Call& call) {
+NormShapes group_shapes(const OpCall& call) {
   require_channels(call);
   const Dim channels = call.shape(0)[1];
   const Dim groups = call.dim("groups");
@@ -49,7 +51,7 @@ NormShapes group_shapes(const Call& call) {
   return {{call.shape(0)[0], groups}, {channels}};
 }
 
-NormShapes batch_shapes(const Call& call) {
+NormShapes batch_shapes(const OpCall& call) {
   require_channels(call);
   return {{call.shape(0)[1]}, {call.shape(0)[1]}};
 }
@@ -57,7 +59,7 @@ NormShapes batch_shapes(const Call& call) {
 DType statistics_dtype(const Type& x) { return x.dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 // weight and bias are the operands from `first` on, as far as given.
-void require_parameters(const Call& call, const Dims& shape, int first) {
+void require_parameters(const OpCall& call, const Dims& shape, int first) {
   const Type like_x{call.input(0).dtype, shape};
   const Type like_statistics{statistics_dtype(call.input(0)), shape};
   for (int i = first; i < call.arity(); ++i) {
@@ -69,7 +71,7 @@ void require_parameters(const Call& call, const Dims& shape, int first) {
   }
 }
 
-std::vector<Type> infer_norm(const NormKind& norm, const Call& call) {
+std::vector<Type> infer_norm(const NormKind& norm, const OpCall& call) {
   call.require_floating(0);
   const NormShapes shapes = norm.shapes(call);
   require_parameters(call, shapes.parameters, 1);
@@ -79,7 +81,7 @@ std::vector<Type> infer_norm(const NormKind& norm, const Call& call) {
   return types;
 }
 
-std::vector<Type> infer_norm_backward(const NormKind& norm, const Call& call) {
+std::vector<Type> infer_norm_backward(const NormKind& norm, const OpCall& call) {
   call.require_floating(0);
   call.require_same(0, 1);
   const NormShapes shapes = norm.shapes(call);
@@ -117,8 +119,8 @@ void differentiate_norm(const NormKind& norm, Gradient& g) {
   }
 }
 
-std::function<Dim(const Call&)> flops_for_each_element(int64_t flops) {
-  return [flops](const Call& call) { return Dim(flops) * call.shape(0).elements(); };
+std::function<Dim(const OpCall&)> flops_for_each_element(int64_t flops) {
+  return [flops](const OpCall& call) { return Dim(flops) * call.shape(0).elements(); };
 }
 
 // A normalisation and its backward op.
@@ -130,7 +132,7 @@ void add_pair(OpTable& table, const NormKind& norm) {
              .inputs = norm.centred ? Names{"x", "weight?", "bias?"} : Names{"x", "weight?"},
              .outputs = outputs,
              .attributes = norm.attributes,
-             .infer = [norm](const Call& call) { return infer_norm(norm, call); },
+             .infer = [norm](const OpCall& call) { return infer_norm(norm, call); },
              .gradient = [norm](Gradient& g) { differentiate_norm(norm, g); },
              .in_place = {0},
              .flops = flops_for_each_element(norm.centred ? 8 : 4)});
@@ -138,12 +140,12 @@ void add_pair(OpTable& table, const NormKind& norm) {
              .inputs = norm.centred ? Names{"dy", "x", "mean", "rstd", "weight?"} : Names{"dy", "x", "rstd", "weight?"},
              .outputs = norm.centred ? Names{"dx", "dweight?", "dbias?"} : Names{"dx", "dweight?"},
              .attributes = norm.attributes,
-             .infer = [norm](const Call& call) { return infer_norm_backward(norm, call); },
+             .infer = [norm](const OpCall& call) { return infer_norm_backward(norm, call); },
              .in_place = {0, 1},
              .flops = flops_for_each_element(norm.centred ? 13 : 9)});
 }
 
-std::vector<Type> infer_batch_norm_update(const Call& call) {
+std::vector<Type> infer_batch_norm_update(const OpCall& call) {
   for (int i = 0; i < call.arity(); ++i) {
     call.require_floating(i);
     call.require(call.shape(i) == call.shape(0), "all operands must have the same shape");
@@ -156,18 +158,18 @@ std::vector<Type> infer_batch_norm_update(const Call& call) {
 }
 
 // mean, variance, and weight and bias if given: all [channels], of one dtype.
-void require_given_statistics(const Call& call, int first) {
+void require_given_statistics(const OpCall& call, int first) {
   require_channels(call);
   require_parameters(call, {call.shape(0)[1]}, first);
 }
 
-std::vector<Type> infer_batch_norm_inference(const Call& call) {
+std::vector<Type> infer_batch_norm_inference(const OpCall& call) {
   call.require_floating(0);
   require_given_statistics(call, 1);
   return {call.input(0)};
 }
 
-std::vector<Type> infer_inference_backward_affine(const Call& call) {
+std::vector<Type> infer_inference_backward_affine(const OpCall& call) {
   call.require_floating(0);
   call.require_same(0, 1);
   require_given_statistics(call, 2);

@@ -7,13 +7,13 @@
 namespace plimsoll::program {
 namespace {
 
-void require_scalar(const Call& call, int i) {
+void require_scalar(const OpCall& call, int i) {
   call.require_floating(i);
   call.require_rank(i, 0);
 }
 
 // Operand i is optimizer state: floating, of the shape of w.
-void require_state(const Call& call, int i) {
+void require_state(const OpCall& call, int i) {
   call.require_floating(i);
   if (call.shape(i) != call.shape(0)) {
     call.reject(fmt::format("{} must have the shape of w", call.def.input_name(i)));
@@ -22,7 +22,7 @@ void require_state(const Call& call, int i) {
 
 // Operands are w, dw, `state` values of w's shape, perhaps a step counter, the rate and perhaps the scale. Results are
 // w and the state, in their storages.
-std::vector<Type> infer_update(const Call& call, int states, bool counts) {
+std::vector<Type> infer_update(const OpCall& call, int states, bool counts) {
   call.require_floating(0);
   call.require_same(0, 1);
   const int first_scalar = 2 + states + (counts ? 1 : 0);
@@ -61,51 +61,51 @@ void add_update(OpTable& table, const Update& update) {
   if (update.counts) def.inputs.push_back("step");
   def.inputs.insert(def.inputs.end(), {"rate", "scale?"});
   const int states = static_cast<int>(update.state.size());
-  def.infer = [states, counts = update.counts](const Call& call) { return infer_update(call, states, counts); };
-  def.flops = [each = update.flops_per_element](const Call& call) { return Dim(each) * call.shape(0).elements(); };
+  def.infer = [states, counts = update.counts](const OpCall& call) { return infer_update(call, states, counts); };
+  def.flops = [each = update.flops_per_element](const OpCall& call) { return Dim(each) * call.shape(0).elements(); };
   table.add(std::move(def));
 }
 
-std::vector<Type> infer_next_step(const Call& call) {
+std::vector<Type> infer_next_step(const OpCall& call) {
   call.require(is_integer(call.input(0).dtype) && call.shape(0).empty(), "step must be one integer");
   return {call.input(0)};
 }
 
-std::vector<Type> infer_global_norm(const Call& call) {
+std::vector<Type> infer_global_norm(const OpCall& call) {
   for (int i = 0; i < call.arity(); ++i) call.require_floating(i);
   const bool wide =
       std::any_of(call.inputs.begin(), call.inputs.end(), [](const Type& t) { return t.dtype == DType::f64; });
   return {{wide ? DType::f64 : DType::f32, {}}};
 }
 
-Dim global_norm_flops(const Call& call) {
+Dim global_norm_flops(const OpCall& call) {
   Dim elements = 0;
   for (const Type& gradient : call.inputs) elements = elements + gradient.shape.elements();
   return Dim(2) * elements;
 }
 
-std::vector<Type> infer_clip_scale(const Call& call) {
+std::vector<Type> infer_clip_scale(const OpCall& call) {
   require_scalar(call, 0);
   call.require(call.real("max_norm") > 0, "max_norm must be above 0");
   return {call.input(0)};
 }
 
-void require_scale_state(const Call& call) {
+void require_scale_state(const OpCall& call) {
   call.require(call.input(0).dtype == DType::i64 && call.shape(0) == Dims{2}, "state must be i64[2]");
 }
 
-std::vector<Type> infer_loss_scale(const Call& call) {
+std::vector<Type> infer_loss_scale(const OpCall& call) {
   require_scale_state(call);
   return {{DType::f32, {}}};
 }
 
-std::vector<Type> infer_next_loss_scale(const Call& call) {
+std::vector<Type> infer_next_loss_scale(const OpCall& call) {
   require_scale_state(call);
   require_scalar(call, 1);
   return {call.input(0)};
 }
 
-std::vector<Type> infer_unscale(const Call& call) {
+std::vector<Type> infer_unscale(const OpCall& call) {
   require_scalar(call, 0);
   call.require_same(0, 1);
   return {call.input(0)};

@@ -10,7 +10,7 @@
 namespace plimsoll::program {
 namespace {
 
-void require_padding(const Call& call, const Dims& shape) {
+void require_padding(const OpCall& call, const Dims& shape) {
   for (const char* side : {"before", "after"}) {
     require_one_each(call, side, shape.rank());
     call.require(!call.dims(side).is_negative(), "padding must not be negative");
@@ -20,14 +20,14 @@ void require_padding(const Call& call, const Dims& shape) {
   for (int axis = 0; axis < shape.rank(); ++axis) {
     for (const Dim padding : {call.dims("before")[axis], call.dims("after")[axis]}) {
       const bool fits =
-          mode == "constant" || padding == 0 || may_lie_in(mode == "reflect" ? padding : Dim(0), shape[axis]);
+          mode == "constant" || padding == 0 || may_be_in(mode == "reflect" ? padding : Dim(0), shape[axis]);
       if (!fits)
         call.reject(fmt::format("{} padding of {} in dimension {} needs a larger x", mode, padding.text(), axis));
     }
   }
 }
 
-Dims padded(const Call& call, const Dims& shape) {
+Dims padded(const OpCall& call, const Dims& shape) {
   Dims result = shape;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     result[axis] = call.dims("before")[axis] + shape[axis] + call.dims("after")[axis];
@@ -35,12 +35,12 @@ Dims padded(const Call& call, const Dims& shape) {
   return result;
 }
 
-std::vector<Type> infer_pad(const Call& call) {
+std::vector<Type> infer_pad(const OpCall& call) {
   require_padding(call, call.shape(0));
   return {{call.input(0).dtype, padded(call, call.shape(0))}};
 }
 
-std::vector<Type> infer_pad_backward(const Call& call) {
+std::vector<Type> infer_pad_backward(const OpCall& call) {
   const Dims& shape = call.dims("shape");
   require_padding(call, shape);
   call.require(call.shape(0) == padded(call, shape), "dy must have the attribute shape with the padding");
@@ -60,7 +60,7 @@ void differentiate_pad(Gradient& g) {
   }
 }
 
-std::vector<Type> infer_tile(const Call& call) {
+std::vector<Type> infer_tile(const OpCall& call) {
   require_one_each(call, "repeats", call.shape(0).rank());
   call.require(!call.dims("repeats").is_negative(), "repeats must not be negative");
   Type y = call.input(0);
@@ -108,7 +108,7 @@ void register_pad(OpTable& table) {
              .inputs = {"dy"},
              .attributes = {{"shape", AttributeKind::dims, {}}, before, after, mode},
              .infer = infer_pad_backward,
-             .flops = [](const Call& call) { return call.shape(0).elements(); }});
+             .flops = [](const OpCall& call) { return call.shape(0).elements(); }});
   table.add({.name = "tile",
              .inputs = {"x"},
              .attributes = {{"repeats", AttributeKind::dims, {}}},

@@ -8,7 +8,7 @@
 namespace plimsoll::program {
 namespace {
 
-void require_padding_in_window(const Call& call, const Window& window) {
+void require_padding_in_window(const OpCall& call, const Window& window) {
   for (int axis = 0; axis < window.rank(); ++axis) {
     const int64_t span = window.span(axis).constant();
     const bool sees_x = window.begin[axis].constant() < span && window.end[axis].constant() < span;
@@ -18,7 +18,7 @@ void require_padding_in_window(const Call& call, const Window& window) {
 }
 
 // The shape of the result for an x.
-Dims pool_shape(const Call& call, const Dims& x) {
+Dims pool_shape(const OpCall& call, const Dims& x) {
   const int rank = spatial(call, x).rank();
   const Window window = window_of(call, spread_over(call, "kernel", rank, 0));
   require_padding_in_window(call, window);
@@ -28,44 +28,44 @@ Dims pool_shape(const Call& call, const Dims& x) {
 }
 
 // A place in a window needs a byte while windows are small.
-DType window_index(const Call& call, const Dims& x) {
+DType window_index(const OpCall& call, const Dims& x) {
   const Dim elements = spread_over(call, "kernel", x.rank() - 2, 0).elements();
   return elements.constant() <= 256 ? DType::u8 : DType::i32;
 }
 
-DType plane_index(const Call& /*call*/, const Dims& /*x*/) { return DType::i32; }
+DType plane_index(const OpCall& /*call*/, const Dims& /*x*/) { return DType::i32; }
 
 // What a kind of pool is: the rules of its result and its indices.
 struct PoolKind {
   std::string name;
-  Dims (*shape)(const Call&, const Dims& x);
-  DType (*index)(const Call&, const Dims& x);  // nullptr: an average, which saves nothing
+  Dims (*shape)(const OpCall&, const Dims& x);
+  DType (*index)(const OpCall&, const Dims& x);  // nullptr: an average, which saves nothing
   std::vector<AttributeSpec> attributes;
-  Dim (*flops)(const Call&, const Dims& x, const Dims& y);  // of the forward pass
+  Dim (*flops)(const OpCall&, const Dims& x, const Dims& y);  // of the forward pass
 };
 
 // One for each element of each window.
-Dim window_flops(const Call& call, const Dims& x, const Dims& y) {
+Dim window_flops(const OpCall& call, const Dims& x, const Dims& y) {
   return y.elements() * spread_over(call, "kernel", x.rank() - 2, 0).elements();
 }
 
 // Adaptive windows cover x about once.
-Dim adaptive_flops(const Call& /*call*/, const Dims& x, const Dims& /*y*/) { return x.elements(); }
+Dim adaptive_flops(const OpCall& /*call*/, const Dims& x, const Dims& /*y*/) { return x.elements(); }
 
 // A maximum gives dy to one element of a window, an average to all.
-Dim backward_flops(const PoolKind& pool, const Call& call) {
+Dim backward_flops(const PoolKind& pool, const OpCall& call) {
   const Dims& y = call.shape(0);
   return pool.index != nullptr ? y.elements() : pool.flops(call, call.output(0).shape, y);
 }
 
-std::vector<Type> infer_pool(const PoolKind& pool, const Call& call) {
+std::vector<Type> infer_pool(const PoolKind& pool, const OpCall& call) {
   call.require_floating(0);
   const Dims y = pool.shape(call, call.shape(0));
   if (pool.index == nullptr) return {{call.input(0).dtype, y}};
   return {{call.input(0).dtype, y}, {pool.index(call, call.shape(0)), y}};
 }
 
-std::vector<Type> infer_pool_backward(const PoolKind& pool, const Call& call) {
+std::vector<Type> infer_pool_backward(const PoolKind& pool, const OpCall& call) {
   call.require_floating(0);
   const Dims& x = call.dims("shape");
   const Dims y = pool.shape(call, x);
@@ -92,17 +92,17 @@ void add_pair(OpTable& table, const PoolKind& pool) {
              .inputs = {"x"},
              .outputs = saves ? std::vector<std::string>{"y", "indices?"} : std::vector<std::string>{"y"},
              .attributes = pool.attributes,
-             .infer = [pool](const Call& call) { return infer_pool(pool, call); },
+             .infer = [pool](const OpCall& call) { return infer_pool(pool, call); },
              .gradient = [pool](Gradient& g) { differentiate_pool(pool, g); },
-             .flops = [pool](const Call& c) { return pool.flops(c, c.shape(0), c.output(0).shape); }});
+             .flops = [pool](const OpCall& c) { return pool.flops(c, c.shape(0), c.output(0).shape); }});
   std::vector<AttributeSpec> attributes = pool.attributes;
   attributes.push_back({"shape", AttributeKind::dims, {}});
   table.add({.name = pool.name + "_backward",
              .inputs = saves ? std::vector<std::string>{"dy", "indices"} : std::vector<std::string>{"dy"},
              .outputs = {"dx"},
              .attributes = attributes,
-             .infer = [pool](const Call& call) { return infer_pool_backward(pool, call); },
-             .flops = [pool](const Call& c) { return backward_flops(pool, c); }});
+             .infer = [pool](const OpCall& call) { return infer_pool_backward(pool, call); },
+             .flops = [pool](const OpCall& c) { return backward_flops(pool, c); }});
 }
 
 std::vector<AttributeSpec> pool_attributes() {

@@ -11,24 +11,24 @@ namespace {
 // The first `count` dimensions.
 Dims first_of(const Dims& shape, int count) { return Dims(std::span(shape.begin(), shape.begin() + count)); }
 
-std::vector<Type> infer_bytes(const Call& call, int dimensions_of_scale) {
+std::vector<Type> infer_bytes(const OpCall& call, int dimensions_of_scale) {
   call.require(call.input(0).dtype == DType::f32, "x must be f32");
   const DType dtype = dtype_attribute(call);
   call.require(is_quantized(dtype), "dtype must be i8 or u8");
   return {{dtype, call.shape(0)}, {DType::f32, first_of(call.shape(0), dimensions_of_scale)}};
 }
 
-std::vector<Type> infer_quantize(const Call& call) {
+std::vector<Type> infer_quantize(const OpCall& call) {
   call.require(!call.shape(0).empty(), "x must be [batch, ..]");
   return infer_bytes(call, 1);
 }
 
-std::vector<Type> infer_quantize_rows(const Call& call) {
+std::vector<Type> infer_quantize_rows(const OpCall& call) {
   call.require(!call.shape(0).empty(), "x must have at least one dimension");
   return infer_bytes(call, call.shape(0).rank() - 1);
 }
 
-void require_scale(const Call& call, int i, const Dims& shape) {
+void require_scale(const OpCall& call, int i, const Dims& shape) {
   const Type expected{DType::f32, shape};
   if (call.input(i) != expected) {
     call.reject(fmt::format("{} must be {}", call.def.input_name(i), expected.text()));
@@ -36,7 +36,7 @@ void require_scale(const Call& call, int i, const Dims& shape) {
 }
 
 // Operands x, w, x_scale, w_scale, bias?; x with a scale for each place in its first `scaled` dimensions.
-void require_product(const Call& call, int scaled) {
+void require_product(const OpCall& call, int scaled) {
   call.require(is_quantized(call.input(0).dtype), "x must be i8 or u8");
   call.require(call.input(1).dtype == DType::i8, "w must be i8");
   call.require(!call.shape(1).empty(), "w must have at least one dimension");
@@ -45,13 +45,13 @@ void require_product(const Call& call, int scaled) {
   if (call.arity() > 4) require_scale(call, 4, first_of(call.shape(1), 1));
 }
 
-std::vector<Type> infer_conv(const Call& call) {
+std::vector<Type> infer_conv(const OpCall& call) {
   const Dims y = conv_shape(call, call.shape(0), call.shape(1));
   require_product(call, 1);
   return {{DType::f32, y}};
 }
 
-std::vector<Type> infer_linear(const Call& call) {
+std::vector<Type> infer_linear(const OpCall& call) {
   call.require(!call.shape(0).empty(), "x must have at least one dimension");
   call.require_rank(1, 2);
   call.require(call.shape(0).back() == call.shape(1)[1], "the last dimension of x must be that of w");
@@ -62,7 +62,7 @@ std::vector<Type> infer_linear(const Call& call) {
   return {{DType::f32, y}};
 }
 
-std::vector<Type> infer_embedding(const Call& call) {
+std::vector<Type> infer_embedding(const OpCall& call) {
   call.require_rank(0, 2);
   call.require(call.input(0).dtype == DType::i8, "w must be i8");
   require_integer(call, 1);
@@ -73,14 +73,14 @@ std::vector<Type> infer_embedding(const Call& call) {
 }
 
 // Two for each product of the sums, and two to scale each.
-Dim product_flops(const Call& call) {
+Dim product_flops(const OpCall& call) {
   const Dims& w = call.shape(1);
   const Dim sums = call.output(0).shape.elements();
   return Dim(2) * sums * Dims(std::span(w.begin() + 1, w.end())).elements() + Dim(2) * sums;
 }
 
 // What is taken, the index and the scales.
-Dim taken_bytes(const Call& call) {
+Dim taken_bytes(const OpCall& call) {
   const Dim taken = call.output(0).shape.elements();
   return taken + call.output(0).bytes() + call.input(1).bytes() + Dim(4) * call.shape(1).elements();
 }

@@ -11,26 +11,26 @@
 namespace plimsoll::program {
 namespace {
 
-using Infer = std::vector<Type> (*)(const Call&);
+using Infer = std::vector<Type> (*)(const OpCall&);
 using Differentiate = void (*)(Gradient&);
 
 // What the attributes say of operand i.
-Type reduced(const Call& call, int i) {
+Type reduced(const OpCall& call, int i) {
   const AxisSet axes = reduced_axes(call, call.shape(i).rank());
   return {call.input(i).dtype, reduced_shape(call.shape(i), axes, call.flag("keepdims"))};
 }
 
-std::vector<Type> infer_number(const Call& call) {
+std::vector<Type> infer_number(const OpCall& call) {
   require_number(call, 0);
   return {reduced(call, 0)};
 }
 
-std::vector<Type> infer_floating(const Call& call) {
+std::vector<Type> infer_floating(const OpCall& call) {
   call.require_floating(0);
   return {reduced(call, 0)};
 }
 
-std::vector<Type> infer_extreme(const Call& call) {
+std::vector<Type> infer_extreme(const OpCall& call) {
   require_number(call, 0);
   const Type y = reduced(call, 0);
   const Dim count = reduced_count(call.shape(0), reduced_axes(call, call.shape(0).rank()));
@@ -39,7 +39,7 @@ std::vector<Type> infer_extreme(const Call& call) {
 }
 
 // dy and, where there is one, y have the type that reducing x gives.
-std::vector<Type> infer_backward(const Call& call) {
+std::vector<Type> infer_backward(const OpCall& call) {
   call.require_floating(1);
   for (int i = 0; i < call.arity(); ++i) {
     if (i != 1 && call.input(i) != reduced(call, 1)) {
@@ -50,7 +50,7 @@ std::vector<Type> infer_backward(const Call& call) {
   return {call.input(1)};
 }
 
-std::vector<Type> infer_extreme_backward(const Call& call) {
+std::vector<Type> infer_extreme_backward(const OpCall& call) {
   call.require_floating(0);
   const Dims& shape = call.dims("shape");
   const Dims expected = reduced_shape(shape, reduced_axes(call, shape.rank()), call.flag("keepdims"));
@@ -109,8 +109,8 @@ std::vector<AttributeSpec> reduce_attributes_and(AttributeSpec more) {
   return attributes;
 }
 
-Dim one_an_element(const Call& call) { return call.shape(0).elements(); }
-Dim three_an_element(const Call& call) { return Dim(3) * call.shape(0).elements(); }
+Dim one_an_element(const OpCall& call) { return call.shape(0).elements(); }
+Dim three_an_element(const OpCall& call) { return Dim(3) * call.shape(0).elements(); }
 
 void add_sums(OpTable& table) {
   const auto add_sum = [&](const char* name, Infer infer, Differentiate differentiate) {
@@ -152,7 +152,7 @@ void add_spreads(OpTable& table) {
              .attributes = reduce_attributes(),
              .infer = infer_floating,
              .gradient = differentiate_norm2,
-             .flops = [](const Call& call) { return Dim(2) * call.shape(0).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(2) * call.shape(0).elements(); }});
   table.add({.name = "norm2_backward",
              .inputs = {"dy", "x", "y"},
              .attributes = reduce_attributes(),
@@ -170,7 +170,7 @@ void add_spreads(OpTable& table) {
              .attributes = reduce_attributes_and(correction),
              .infer = infer_backward,
              .in_place = {1},
-             .flops = [](const Call& call) { return Dim(3) * call.shape(1).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(3) * call.shape(1).elements(); }});
 }
 
 Value reduce(Builder& b, const char* op, Value x, const ReduceOptions& options) {

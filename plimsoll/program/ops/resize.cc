@@ -11,7 +11,7 @@
 namespace plimsoll::program {
 namespace {
 
-void require_attributes(const Call& call) {
+void require_attributes(const OpCall& call) {
   const std::string& mode = call.word("mode");
   if (mode != "nearest" && mode != "linear") call.reject(fmt::format("mode is {}, expected nearest or linear", mode));
   call.require(mode == "linear" || !call.flag("align_corners"), "align_corners is for mode=linear");
@@ -19,17 +19,17 @@ void require_attributes(const Call& call) {
 }
 
 // The shape of the result for an x.
-Dims resized(const Call& call, const Dims& x) {
+Dims resized(const OpCall& call, const Dims& x) {
   require_attributes(call);
   return sized(call, x);
 }
 
-std::vector<Type> infer_resize(const Call& call) {
+std::vector<Type> infer_resize(const OpCall& call) {
   call.require_floating(0);
   return {{call.input(0).dtype, resized(call, call.shape(0))}};
 }
 
-std::vector<Type> infer_resize_backward(const Call& call) {
+std::vector<Type> infer_resize_backward(const OpCall& call) {
   call.require_floating(0);
   const Dims y = resized(call, call.dims("shape"));
   if (call.shape(0) != y) call.reject(fmt::format("dy must be {}, the shape of the result", y.text()));
@@ -43,7 +43,7 @@ void differentiate_resize(Gradient& g) {
 }
 
 // A product and a sum for each corner that an element of the larger grid lies between; nearest only copies.
-Dim resize_flops(const Call& call, const Dims& y) {
+Dim resize_flops(const OpCall& call, const Dims& y) {
   return call.word("mode") == "nearest" ? Dim(0) : y.elements() * (int64_t{2} << (y.rank() - 2));
 }
 
@@ -89,7 +89,7 @@ void register_resize(OpTable& table) {
              .attributes = resize_attributes(),
              .infer = infer_resize,
              .gradient = differentiate_resize,
-             .flops = [](const Call& call) { return resize_flops(call, call.output(0).shape); }});
+             .flops = [](const OpCall& call) { return resize_flops(call, call.output(0).shape); }});
   std::vector<AttributeSpec> attributes = resize_attributes();
   attributes.push_back({"shape", AttributeKind::dims, {}});
   table.add({.name = "resize_backward",
@@ -97,7 +97,7 @@ void register_resize(OpTable& table) {
              .outputs = {"dx"},
              .attributes = attributes,
              .infer = infer_resize_backward,
-             .flops = [](const Call& call) { return call.shape(0).elements() + resize_flops(call, call.shape(0)); }});
+             .flops = [](const OpCall& call) { return call.shape(0).elements() + resize_flops(call, call.shape(0)); }});
 }
 
 }  // namespace plimsoll::program

@@ -13,7 +13,7 @@ namespace plimsoll::program {
 namespace {
 
 // The attribute `shape` with the size that -1 stands for.
-Dims resolved_shape(const Call& call) {
+Dims resolved_shape(const OpCall& call) {
   Dims shape = call.dims("shape");
   int open = -1;
   Dim known = 1;
@@ -34,7 +34,7 @@ Dims resolved_shape(const Call& call) {
   return shape;
 }
 
-std::vector<Type> infer_reshape(const Call& call) {
+std::vector<Type> infer_reshape(const OpCall& call) {
   call.require(!std::any_of(call.dims("shape").begin(), call.dims("shape").end(),
                             [](Dim dim) { return dim.is_constant() && dim.constant() < -1; }),
                "sizes in shape must not be negative, but for one -1");
@@ -69,7 +69,7 @@ std::vector<Stretch> stretches_of(const Dims& shape, const Dims& strides) {
 }
 
 // A view when each stretch of x is cut into whole dimensions of the result.
-std::optional<Layout> view_reshape(const Call& call, const Layout& of) {
+std::optional<Layout> view_reshape(const OpCall& call, const Layout& of) {
   const Dims& to = call.output(0).shape;
   Layout view{of.offset, row_major(to)};
   if (to.elements() == 0) return view;
@@ -85,7 +85,7 @@ std::optional<Layout> view_reshape(const Call& call, const Layout& of) {
   return axis < 0 ? std::optional(view) : std::nullopt;
 }
 
-void require_permutation(const Call& call) {
+void require_permutation(const OpCall& call) {
   const Dims& axes = call.dims("axes");
   const int rank = call.shape(0).rank();
   unsigned seen = 0;
@@ -104,12 +104,12 @@ Dims permuted(const Dims& dims, const Dims& axes) {
   return result;
 }
 
-std::vector<Type> infer_transpose(const Call& call) {
+std::vector<Type> infer_transpose(const OpCall& call) {
   require_permutation(call);
   return {{call.input(0).dtype, permuted(call.shape(0), call.dims("axes"))}};
 }
 
-std::optional<Layout> view_transpose(const Call& call, const Layout& of) {
+std::optional<Layout> view_transpose(const OpCall& call, const Layout& of) {
   return Layout{of.offset, permuted(of.strides, call.dims("axes"))};
 }
 
@@ -120,7 +120,7 @@ void differentiate_transpose(Gradient& g) {
   g.set(0, transpose(g.b, g.of_output(), inverse));
 }
 
-std::vector<Type> infer_expand(const Call& call) {
+std::vector<Type> infer_expand(const OpCall& call) {
   const Dims& shape = call.dims("shape");
   if (!broadcasts_to(call.shape(0), shape)) {
     call.reject(fmt::format("x must broadcast to shape {}: from the last dimension, sizes equal or 1", shape.text()));
@@ -128,7 +128,7 @@ std::vector<Type> infer_expand(const Call& call) {
   return {{call.input(0).dtype, shape}};
 }
 
-std::optional<Layout> view_expand(const Call& call, const Layout& of) {
+std::optional<Layout> view_expand(const OpCall& call, const Layout& of) {
   const Dims& from = call.shape(0);
   const Dims& to = call.output(0).shape;
   Layout view{of.offset, to};

@@ -15,37 +15,37 @@ namespace {
 constexpr int64_t kMostParts = 4096;
 
 // Element i along a dimension of the slice is element start + i * step of a dimension of `whole`.
-void require_inside(const Call& call, const Dims& whole, const Dims& sizes) {
+void require_inside(const OpCall& call, const Dims& whole, const Dims& sizes) {
   for (int axis = 0; axis < whole.rank(); ++axis) {
     const Dim start = call.dims("starts")[axis];
     const Dim last = start + (sizes[axis] - 1) * call.dims("steps")[axis];
-    if (sizes[axis] == 0 || (may_lie_in(start, whole[axis]) && may_lie_in(last, whole[axis]))) continue;
+    if (sizes[axis] == 0 || (may_be_in(start, whole[axis]) && may_be_in(last, whole[axis]))) continue;
     call.reject(fmt::format("the slice goes from {} to {} in dimension {}, which has {}", start.text(), last.text(),
                             axis, whole[axis].text()));
   }
 }
 
-void require_slice(const Call& call, const Dims& whole, const Dims& sizes) {
+void require_slice(const OpCall& call, const Dims& whole, const Dims& sizes) {
   for (const char* attribute : {"starts", "steps"}) require_one_each(call, attribute, whole.rank());
   const Dims& steps = call.dims("steps");
   call.require(std::none_of(steps.begin(), steps.end(), [](Dim step) { return step == 0; }), "a step must not be 0");
   require_inside(call, whole, sizes);
 }
 
-std::vector<Type> infer_slice(const Call& call) {
+std::vector<Type> infer_slice(const OpCall& call) {
   require_one_each(call, "sizes", call.shape(0).rank());
   require_slice(call, call.shape(0), call.dims("sizes"));
   return {{call.input(0).dtype, call.dims("sizes")}};
 }
 
-std::vector<Type> infer_slice_backward(const Call& call) {
+std::vector<Type> infer_slice_backward(const OpCall& call) {
   const Dims& shape = call.dims("shape");
   require_one_each(call, "shape", call.shape(0).rank());
   require_slice(call, shape, call.shape(0));
   return {{call.input(0).dtype, shape}};
 }
 
-std::optional<Layout> view_slice(const Call& call, const Layout& of) {
+std::optional<Layout> view_slice(const OpCall& call, const Layout& of) {
   Layout view = of;
   for (int axis = 0; axis < of.strides.rank(); ++axis) {
     view.offset = view.offset + call.dims("starts")[axis] * of.strides[axis];
@@ -61,7 +61,7 @@ void differentiate_slice(Gradient& g) {
 }
 
 // The sizes of the pieces along the axis.
-std::vector<Dim> piece_sizes(const Call& call) {
+std::vector<Dim> piece_sizes(const OpCall& call) {
   const Dims& sizes = call.dims("sizes");
   if (!sizes.empty()) return {sizes.begin(), sizes.end()};
   const int64_t parts = call.integer("parts");
@@ -70,7 +70,7 @@ std::vector<Dim> piece_sizes(const Call& call) {
   return std::vector<Dim>(static_cast<size_t>(parts), floor_div(whole, parts));
 }
 
-std::vector<Type> infer_split(const Call& call) {
+std::vector<Type> infer_split(const OpCall& call) {
   const int axis = call.axis("axis");
   const Dim whole = call.shape(0)[axis];
   std::vector<Type> pieces;
@@ -87,7 +87,7 @@ std::vector<Type> infer_split(const Call& call) {
   return pieces;
 }
 
-std::optional<Layout> view_piece(const Call& call, const Layout& of, int k) {
+std::optional<Layout> view_piece(const OpCall& call, const Layout& of, int k) {
   const int axis = call.axis("axis");
   Dim before = 0;
   for (int piece = 0; piece < k; ++piece) before = before + call.output(piece).shape[axis];
@@ -104,7 +104,7 @@ void differentiate_split(Gradient& g) {
   g.set(0, concat(g.b, gradients, g.axis("axis")));
 }
 
-std::vector<Type> infer_concat(const Call& call) {
+std::vector<Type> infer_concat(const OpCall& call) {
   const int axis = call.axis("axis");
   Type y = call.input(0);
   for (int i = 1; i < call.arity(); ++i) {

@@ -5,13 +5,13 @@
 namespace plimsoll::program {
 namespace {
 
-std::vector<Type> infer_softmax(const Call& call) {
+std::vector<Type> infer_softmax(const OpCall& call) {
   call.require_floating(0);
   call.axis("axis");
   return {call.input(0)};
 }
 
-std::vector<Type> infer_backward(const Call& call) {
+std::vector<Type> infer_backward(const OpCall& call) {
   call.require_same(0, 1);
   return infer_softmax(call);
 }
@@ -29,13 +29,13 @@ void add_pair(OpTable& table, const std::string& name) {
                    g.set(0, g.b.emit(backward, std::vector{g.of_output(), g.output()}, g.attributes()));
                  },
              .in_place = {0},
-             .flops = [](const Call& call) { return Dim(5) * call.shape(0).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(5) * call.shape(0).elements(); }});
   table.add({.name = backward,
              .inputs = {"dy", "y"},
              .attributes = {axis},
              .infer = infer_backward,
              .in_place = {0, 1},
-             .flops = [](const Call& call) { return Dim(4) * call.shape(0).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(4) * call.shape(0).elements(); }});
 }
 
 }  // namespace

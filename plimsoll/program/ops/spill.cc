@@ -3,15 +3,15 @@
 namespace plimsoll::program {
 namespace {
 
-const std::vector<AttributeSpec> kWhere = {{"at", AttributeKind::integer, {}}, {"room", AttributeKind::integer, {}}};
+const std::vector<AttributeSpec> kWhere = {{"at", AttributeKind::integer, {}}, {"region", AttributeKind::integer, {}}};
 
 OpDef copy_op(std::string name, std::vector<std::string> inputs) {
   OpDef def;
   def.name = std::move(name);
   def.inputs = std::move(inputs);
   def.attributes = kWhere;
-  def.infer = [](const Call& call) { return std::vector<Type>{call.input(0)}; };
-  def.flops = [](const Call&) { return Dim(0); };
+  def.infer = [](const OpCall& call) { return std::vector<Type>{call.input(0)}; };
+  def.flops = [](const OpCall&) { return Dim(0); };
   return def;
 }
 

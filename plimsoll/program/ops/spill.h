@@ -5,7 +5,7 @@
 //   %coming = fetch(%gone)               takes memory, and starts to copy into it
 //   %back = fetch_finish(%coming)        the same bits as x
 //
-// `at` is where in the file's room for a step, `room`, the copy lies: bytes both, the same for all four.
+// `at` is where in the file's region for a step, `region`, the copy lies: bytes both, the same for all four.
 #pragma once
 
 #include "plimsoll/program/op.h"

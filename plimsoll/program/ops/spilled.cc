@@ -43,13 +43,13 @@ Program spill_state(Program step, int64_t least_bytes) {
 
 SplitStep spill_state(SplitStep split, int64_t least_bytes) {
   split.update = spill_state(std::move(split.update), least_bytes);
-  const Program before = split.part;
+  const Program before = split.micro_batch;
   for (const Value spilled : spilled_values(split.update)) {
-    std::erase(split.part.state, before.find(split.update[spilled].name));
+    std::erase(split.micro_batch.state, before.find(split.update[spilled].name));
   }
-  split.part = eliminate_dead_code(std::move(split.part));
-  split.mean.counted = split.part.find(before[split.mean.counted].name);
-  for (Value& sample : split.samples) sample = split.part.find(before[sample].name);
+  split.micro_batch = eliminate_dead_code(std::move(split.micro_batch));
+  split.mean.counted = split.micro_batch.find(before[split.mean.counted].name);
+  for (Value& sample : split.samples) sample = split.micro_batch.find(before[sample].name);
   return split;
 }
 

@@ -9,24 +9,24 @@
 namespace plimsoll::program {
 
 // Smaller parameters are not worth the loss: their state stays as it is.
-inline constexpr int64_t kLeastCoded = 4096;  // elements
+inline constexpr int64_t kLeastQuantized = 4096;  // elements
 
 // One state of a parameter: u8 of its shape, and an f32 for each block of kStateBlock elements.
-struct Coded {
+struct State8Bit {
   Value codes;
   Value scales;
 };
-struct CodedMoments {
-  Coded mean;
-  Coded square;
+struct Moments8Bit {
+  State8Bit mean;
+  State8Bit square;
 };
 
 // How many scales a state of so many elements has.
 Dim scales_of(Dim elements);
 
-Value momentum_8bit(Builder& b, Value w, Value dw, Coded velocity, Value step, Value rate,
+Value momentum_8bit(Builder& b, Value w, Value dw, State8Bit velocity, Value step, Value rate,
                     MomentumOptions options = {});
-Value adam_8bit(Builder& b, Value w, Value dw, CodedMoments moments, Value step, Value rate, AdamOptions options = {});
-Value adamw_8bit(Builder& b, Value w, Value dw, CodedMoments moments, Value step, Value rate, AdamOptions options = {});
+Value adam_8bit(Builder& b, Value w, Value dw, Moments8Bit moments, Value step, Value rate, AdamOptions options = {});
+Value adamw_8bit(Builder& b, Value w, Value dw, Moments8Bit moments, Value step, Value rate, AdamOptions options = {});
 
 }  // namespace plimsoll::program

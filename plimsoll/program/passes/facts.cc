@@ -6,7 +6,7 @@ namespace plimsoll::program {
 
 Facts::Facts(const Program& program)
     : program_(program),
-      made_at_(producers(program)),
+      produced_at_(producers(program)),
       readers_(program.values.size(), 0),
       outputs_(program.values.size(), false),
       last_touch_(program.values.size(), -1),
@@ -37,17 +37,17 @@ void Facts::look_at(int32_t place) {
 }
 
 const Op* Facts::maker(Value value) const {
-  const int32_t place = made_at(value);
+  const int32_t place = produced_at(value);
   return place < 0 ? nullptr : &program_.ops[static_cast<size_t>(place)];
 }
 
-const Op* Facts::made_by(Value value, std::string_view op) const {
+const Op* Facts::produced_by(Value value, std::string_view op) const {
   const Op* made = maker(value);
   return made != nullptr && made->def->name == op && made->outputs[0] == value ? made : nullptr;
 }
 
 const Attribute& attribute(const Op& op, std::string_view name) {
-  return Call{*op.def, {}, op.attributes}.attribute(name);
+  return OpCall{*op.def, {}, op.attributes}.attribute(name);
 }
 
 bool is_view(const Program& program, const Op& op) {

@@ -17,9 +17,9 @@ class Facts {
 
   // The op that makes the value, and its place; nullptr and -1 for what comes in.
   const Op* maker(Value value) const;
-  int32_t made_at(Value value) const { return made_at_[at(value)]; }
+  int32_t produced_at(Value value) const { return produced_at_[at(value)]; }
   // The maker when it is an op of this name.
-  const Op* made_by(Value value, std::string_view op) const;
+  const Op* produced_by(Value value, std::string_view op) const;
 
   bool is_output(Value value) const { return outputs_[at(value)]; }
   // How often ops and the caller read the value itself; reading a view of it is not counted.
@@ -35,7 +35,7 @@ class Facts {
   void look_at(int32_t place);
 
   const Program& program_;
-  std::vector<int32_t> made_at_;
+  std::vector<int32_t> produced_at_;
   std::vector<int> readers_;
   std::vector<bool> outputs_;
   std::vector<int32_t> last_touch_;  // of owners

@@ -45,7 +45,7 @@ double element_of(const Program& program, const Op& op, const std::vector<double
   std::vector<const Array<double>*> inputs;
   for (const Array<double>& array : arrays) inputs.push_back(&array);
   const std::vector<Type> results = {{program[op.outputs[0]].type.dtype, {}}};
-  const Call call{*op.def, types, op.attributes, results};
+  const OpCall call{*op.def, types, op.attributes, results};
   std::vector<Array<double>> made(op.outputs.size());
   made[0] = scalar(results[0].dtype, 0);
   std::vector<bool> wanted(made.size(), false);

@@ -47,7 +47,7 @@ class Folding {
   }
 
   void fold_into_one(Op& op) {
-    const int32_t place = facts_.made_at(op.inputs[0]);
+    const int32_t place = facts_.produced_at(op.inputs[0]);
     if (place < 0) return;
     Op& inner = program_.ops[static_cast<size_t>(place)];
     if (inner.def != op.def) return;
@@ -55,17 +55,17 @@ class Folding {
     both.inputs = inner.inputs;
     if (op.def->name == "transpose") both.attributes[0] = composed(inner.attributes[0].dims(), op.attributes[0].dims());
     if (op.def->name == "reshape") both.attributes[0] = program_[op.outputs[0]].type.shape;  // for -1 is of the operand
-    if (lies_as_before(both)) {
+    if (keeps_layout(both)) {
       op = std::move(both);
     } else if (program_[op.outputs[0]].view && !program_[inner.outputs[0]].view) {
       copy_at_once(inner, op, both);
     }
   }
 
-  bool lies_as_before(const Op& op) const {
+  bool keeps_layout(const Op& op) const {
     const ValueInfo& x = program_[op.inputs[0]];
     const ValueInfo& y = program_[op.outputs[0]];
-    const auto view = op.def->view_of(*OpCall(program_, op), layout(x), 0);
+    const auto view = op.def->view_of(*OwnedOpCall(program_, op), layout(x), 0);
     return view && y.view && y.storage == x.storage && *view == *y.view;
   }
 
@@ -74,7 +74,7 @@ class Folding {
     const Value copy = inner.outputs[0];
     const Value shown = outer.outputs[0];
     if (readers_now(copy) != 1 || facts_.is_output(copy) || facts_.is_overwritten(copy)) return;
-    if (both.def->view_of(*OpCall(program_, both), layout(program_[both.inputs[0]]), 0)) return;
+    if (both.def->view_of(*OwnedOpCall(program_, both), layout(program_[both.inputs[0]]), 0)) return;
     if (layout(program_[shown]) != Layout{0, row_major(program_[shown].type.shape)}) return;
     const Phase phase = inner.phase;
     inner = both;

@@ -37,8 +37,8 @@ struct Found {
 
 // The bias as it was before it was given more dimensions, which may have been done after the product.
 Value without_reshapes(const Facts& facts, Value value) {
-  for (const Op* reshape = facts.made_by(value, "reshape"); reshape != nullptr;
-       reshape = facts.made_by(value, "reshape")) {
+  for (const Op* reshape = facts.produced_by(value, "reshape"); reshape != nullptr;
+       reshape = facts.produced_by(value, "reshape")) {
     value = reshape->inputs[0];
   }
   return value;
@@ -55,9 +55,9 @@ std::optional<Found> match(const Facts& facts, size_t place, size_t operand) {
   const int axis = op == "linear" ? shape.rank() - 1 : 1;
   if (op.empty() || !varies_only_along(facts.type(sum.inputs[1 - operand]).shape, shape, axis)) return std::nullopt;
   const Value bias = without_reshapes(facts, sum.inputs[1 - operand]);
-  const bool there = facts.made_at(bias) < facts.made_at(c) && !facts.program()[bias].view;
+  const bool there = facts.produced_at(bias) < facts.produced_at(c) && !facts.program()[bias].view;
   if (!there) return std::nullopt;
-  return Found{static_cast<size_t>(facts.made_at(c)), place, op, bias, shape[axis]};
+  return Found{static_cast<size_t>(facts.produced_at(c)), place, op, bias, shape[axis]};
 }
 
 std::optional<Found> find(const Program& program, size_t& place) {

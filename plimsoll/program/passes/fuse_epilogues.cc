@@ -30,9 +30,9 @@ std::optional<Epilogue> match_sum(const Facts& facts, size_t place) {
     const Value c = sum.inputs[i];
     const Value residual = sum.inputs[1 - i];
     if (!can_take_more(facts, c) || has(*facts.maker(c), "residual")) continue;
-    const bool there = facts.made_at(residual) < facts.made_at(c);
+    const bool there = facts.produced_at(residual) < facts.produced_at(c);
     if (there && facts.type(c) == facts.type(sum.outputs[0])) {
-      return Epilogue{static_cast<size_t>(facts.made_at(c)), place, residual};
+      return Epilogue{static_cast<size_t>(facts.produced_at(c)), place, residual};
     }
   }
   return std::nullopt;
@@ -56,7 +56,7 @@ bool mask_may_move(const Facts& facts, size_t product, size_t relu) {
 std::optional<Epilogue> match_relu(const Facts& facts, size_t place) {
   const Op& relu = facts.program().ops[place];
   if (!can_take_more(facts, relu.inputs[0])) return std::nullopt;
-  const auto product = static_cast<size_t>(facts.made_at(relu.inputs[0]));
+  const auto product = static_cast<size_t>(facts.produced_at(relu.inputs[0]));
   if (relu.outputs[1] && !mask_may_move(facts, product, place)) return std::nullopt;
   return Epilogue{product, place};
 }

@@ -6,11 +6,11 @@
 #include "plimsoll/program/passes/dead_code.h"
 #include "plimsoll/program/passes/fold_constants.h"
 #include "plimsoll/program/passes/fold_views.h"
+#include "plimsoll/program/passes/fuse_activations.h"
+#include "plimsoll/program/passes/fuse_attention.h"
 #include "plimsoll/program/passes/fuse_bias.h"
 #include "plimsoll/program/passes/fuse_epilogues.h"
-#include "plimsoll/program/passes/refuse_activations.h"
-#include "plimsoll/program/passes/refuse_attention.h"
-#include "plimsoll/program/passes/refuse_norms.h"
+#include "plimsoll/program/passes/fuse_norms.h"
 
 namespace plimsoll::program {
 namespace {
@@ -40,7 +40,7 @@ Program to_fixpoint(Program program, std::initializer_list<Pass> passes) {
 Program simplify(Program program) {
   return to_fixpoint(std::move(program),
                      {eliminate_dead_code, fold_views, fold_constants, eliminate_common_subexpressions,
-                      refuse_activations, refuse_norms, refuse_attention, fuse_bias});
+                      fuse_activations, fuse_norms, fuse_attention, fuse_bias});
 }
 
 Program optimize(Program step) { return to_fixpoint(std::move(step), {simplify, fuse_epilogues}); }

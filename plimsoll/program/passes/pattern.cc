@@ -18,7 +18,7 @@ std::vector<int32_t> expression(const Facts& facts, int32_t root, const std::vec
   std::vector<int32_t> places = {root};
   for (size_t i = 0; i < places.size(); ++i) {
     for (const Value input : facts.program().ops[static_cast<size_t>(places[i])].inputs) {
-      const int32_t place = facts.made_at(input);
+      const int32_t place = facts.produced_at(input);
       const bool ends = place < 0 || contains(operands, input) || uniform(facts, input);
       if (!ends && std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
     }
@@ -58,7 +58,7 @@ bool stands_together(const Facts& facts, const std::vector<int32_t>& places) {
 // The types of the results; empty when the op does not take such operands.
 std::vector<Type> result_types(const Program& program, const Op& op) {
   try {
-    return op.def->infer(*OpCall(program, op));
+    return op.def->infer(*OwnedOpCall(program, op));
   } catch (const ArgumentError&) {
     return {};
   }

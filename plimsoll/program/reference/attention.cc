@@ -15,7 +15,7 @@ constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
 // The draws of dropout, as random.h names them.
 struct Dropout {
-  Dropout(const Call& call, int64_t seed_given)
+  Dropout(const OpCall& call, int64_t seed_given)
       : seed(static_cast<uint64_t>(seed_given)),
         stream(static_cast<uint64_t>(call.integer("stream"))),
         offset(static_cast<uint64_t>(call.integer("offset"))),

@@ -9,7 +9,7 @@ namespace plimsoll::program {
 // and over the elements k of window p, each at q of x. All of the family are this sum, solved for y, x or w. Calls
 // visit(place in y, place in x, place in w) for each product.
 template <class F>
-void for_each_conv_product(const Call& call, const Shape& x, const Shape& w, const Shape& y, F visit) {
+void for_each_conv_product(const OpCall& call, const Shape& x, const Shape& w, const Shape& y, F visit) {
   const std::vector<Tap> taps = taps_of(window_of(call, Dims(spatial(w))), spatial(x), spatial(y));
   const int64_t x_plane = spatial(x).elements();
   const int64_t y_plane = spatial(y).elements();

@@ -102,20 +102,21 @@ T sign(T x) {
 }
 
 void register_masked(OpTable& table) {
-  const auto positive = [](auto x, const Call&) { return x > 0; };
+  const auto positive = [](auto x, const OpCall&) { return x > 0; };
   masked(
-      table, "relu", [](auto x, const Call&) { return x > 0 || std::isnan(x) ? x : 0; }, positive);
+      table, "relu", [](auto x, const OpCall&) { return x > 0 || std::isnan(x) ? x : 0; }, positive);
   masked(
       table, "leaky_relu",
-      [](auto x, const Call& call) { return static_cast<decltype(x)>(x > 0 ? x : x * call.real("slope")); }, positive);
+      [](auto x, const OpCall& call) { return static_cast<decltype(x)>(x > 0 ? x : x * call.real("slope")); },
+      positive);
   masked(
-      table, "clamp", [](auto x, const Call& call) { return clamped(x, call.real("low"), call.real("high")); },
-      [](auto x, const Call& call) { return x > call.real("low") && x < call.real("high"); });
-  const auto line = [](auto x, const Call& call) { return call.real("scale") * x + call.real("shift"); };
+      table, "clamp", [](auto x, const OpCall& call) { return clamped(x, call.real("low"), call.real("high")); },
+      [](auto x, const OpCall& call) { return x > call.real("low") && x < call.real("high"); });
+  const auto line = [](auto x, const OpCall& call) { return call.real("scale") * x + call.real("shift"); };
   masked(
       table, "hard_sigmoid",
-      [=](auto x, const Call& call) { return static_cast<decltype(x)>(clamped(line(x, call), 0, 1)); },
-      [=](auto x, const Call& call) { return line(x, call) > 0 && line(x, call) < 1; });
+      [=](auto x, const OpCall& call) { return static_cast<decltype(x)>(clamped(line(x, call), 0, 1)); },
+      [=](auto x, const OpCall& call) { return line(x, call) > 0 && line(x, call) < 1; });
   table.reference("mask_backward", [](auto& run) {
     const double set = run.call.real("set");
     const double clear = run.call.real("clear");

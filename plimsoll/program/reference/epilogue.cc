@@ -29,7 +29,7 @@ void cut_at_zero(Run<T>& run) {
 
 template <class T>
 void evaluate_epilogue(Run<T>& run) {
-  const Call call = product_call(run.call);
+  const OpCall call = product_call(run.call);
   Run<T> product{call, run.inputs.first(call.inputs.size()), run.outputs.first(1), {true}};
   run_product(product);
   if (run.call.flag("residual")) add_residual(run);

@@ -122,9 +122,9 @@ void add_pointwise(OpTable& table, const std::string& name, F loss, DX slope, DT
 template <class F, class D>
 void add_distance(OpTable& table, const std::string& name, F loss, D slope) {
   add_pointwise(
-      table, name, [loss](auto x, auto t, const Call& call) { return loss(x - t, call); },
-      [slope](auto x, auto t, const Call& call) { return slope(x - t, call); },
-      [slope](auto x, auto t, const Call& call) { return -slope(x - t, call); });
+      table, name, [loss](auto x, auto t, const OpCall& call) { return loss(x - t, call); },
+      [slope](auto x, auto t, const OpCall& call) { return slope(x - t, call); },
+      [slope](auto x, auto t, const OpCall& call) { return -slope(x - t, call); });
 }
 
 template <class T>
@@ -133,7 +133,7 @@ T sign(T x) {
 }
 
 template <class T>
-T delta_of(const Call& call) {
+T delta_of(const OpCall& call) {
   return static_cast<T>(call.real("delta"));
 }
 
@@ -150,12 +150,13 @@ T held_log(T x) {
 
 void register_distances(OpTable& table) {
   add_distance(
-      table, "mse_loss", [](auto d, const Call&) { return d * d; }, [](auto d, const Call&) { return 2 * d; });
+      table, "mse_loss", [](auto d, const OpCall&) { return d * d; }, [](auto d, const OpCall&) { return 2 * d; });
   add_distance(
-      table, "l1_loss", [](auto d, const Call&) { return std::abs(d); }, [](auto d, const Call&) { return sign(d); });
+      table, "l1_loss", [](auto d, const OpCall&) { return std::abs(d); },
+      [](auto d, const OpCall&) { return sign(d); });
   add_distance(
-      table, "huber_loss", [](auto d, const Call& call) { return huber(d, delta_of<decltype(d)>(call)); },
-      [](auto d, const Call& call) {
+      table, "huber_loss", [](auto d, const OpCall& call) { return huber(d, delta_of<decltype(d)>(call)); },
+      [](auto d, const OpCall& call) {
         const auto delta = delta_of<decltype(d)>(call);
         return std::clamp(d, -delta, delta);
       });
@@ -163,16 +164,16 @@ void register_distances(OpTable& table) {
 
 void register_binary(OpTable& table) {
   add_pointwise(
-      table, "bce_loss", [](auto p, auto t, const Call&) { return -t * held_log(p) - (1 - t) * held_log(1 - p); },
-      [](auto p, auto t, const Call&) { return (p - t) / std::max<decltype(p)>(p * (1 - p), 1e-12F); },
-      [](auto p, auto, const Call&) { return held_log(1 - p) - held_log(p); });
+      table, "bce_loss", [](auto p, auto t, const OpCall&) { return -t * held_log(p) - (1 - t) * held_log(1 - p); },
+      [](auto p, auto t, const OpCall&) { return (p - t) / std::max<decltype(p)>(p * (1 - p), 1e-12F); },
+      [](auto p, auto, const OpCall&) { return held_log(1 - p) - held_log(p); });
   add_pointwise(
       table, "bce_with_logits_loss",
-      [](auto x, auto t, const Call&) {
+      [](auto x, auto t, const OpCall&) {
         return std::max<decltype(x)>(x, 0) - x * t + std::log1p(std::exp(-std::abs(x)));
       },
-      [](auto x, auto t, const Call&) { return 1 / (1 + std::exp(-x)) - t; },
-      [](auto x, auto, const Call&) { return -x; });
+      [](auto x, auto t, const OpCall&) { return 1 / (1 + std::exp(-x)) - t; },
+      [](auto x, auto, const OpCall&) { return -x; });
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Members {
   }
 };
 
-Members layer_members(const Call& call, const Shape& x) {
+Members layer_members(const OpCall& call, const Shape& x) {
   const auto axis = static_cast<size_t>(call.axis("axis"));
   const int64_t inner = Shape(x.dims().subspan(axis)).elements();
   Members members{static_cast<size_t>(Shape(x.dims().first(axis)).elements())};
@@ -26,7 +26,7 @@ Members layer_members(const Call& call, const Shape& x) {
   return members;
 }
 
-Members group_members(const Call& call, const Shape& x) {
+Members group_members(const OpCall& call, const Shape& x) {
   const int64_t groups = call.integer("groups");
   Members members{static_cast<size_t>(x[0] * groups)};
   for_each_index(
@@ -34,7 +34,7 @@ Members group_members(const Call& call, const Shape& x) {
   return members;
 }
 
-Members batch_members(const Call& /*call*/, const Shape& x) {
+Members batch_members(const OpCall& /*call*/, const Shape& x) {
   Members members{static_cast<size_t>(x[1])};
   for_each_index(x, [&](const Index& index, size_t) { members.add(index[1], index[1]); });
   return members;
@@ -106,7 +106,7 @@ void differentiate(Run<T>& run, const Members& of, bool centred) {
   }
 }
 
-using MembersRule = Members (*)(const Call&, const Shape&);
+using MembersRule = Members (*)(const OpCall&, const Shape&);
 
 void register_pair(OpTable& table, const std::string& op, MembersRule members, bool centred) {
   table.reference(op, [=](auto& run) { normalise(run, members(run.call, run.shape(0)), centred); });

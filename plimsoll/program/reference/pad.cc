@@ -8,7 +8,7 @@ namespace plimsoll::program {
 namespace {
 
 // Where a padded element comes from in x: beyond the edges it is mirrored, or the edge itself.
-Index in_padded(const Call& call, const Shape& x, const Index& index) {
+Index in_padded(const OpCall& call, const Shape& x, const Index& index) {
   Index from{};
   const bool reflect = call.word("mode") == "reflect";
   for (int axis = 0; axis < x.rank(); ++axis) {

@@ -15,16 +15,16 @@ struct Plane {
   std::vector<Tap> taps;
 };
 
-Window window_over(const Call& call, int rank) { return window_of(call, spread_over(call, "kernel", rank, 0)); }
+Window window_over(const OpCall& call, int rank) { return window_of(call, spread_over(call, "kernel", rank, 0)); }
 
-Plane sliding(const Call& call, const Shape& x, const Shape& y) {
+Plane sliding(const OpCall& call, const Shape& x, const Shape& y) {
   const Shape from = spatial(x);
   return {from, spatial(y), taps_of(window_over(call, from.rank()), from, spatial(y))};
 }
 
 // Window i of n over m elements goes from floor(i * m / n) to ceil((i + 1) * m / n). `inside` is the place in the
 // plane.
-Plane adaptive(const Call& /*call*/, const Shape& x, const Shape& y) {
+Plane adaptive(const OpCall& /*call*/, const Shape& x, const Shape& y) {
   Plane plane{spatial(x), spatial(y), {}};
   for_each_index(plane.y, [&](const Index& at, size_t window) {
     for_each_index(plane.x, [&](const Index& from, size_t place) {
@@ -78,7 +78,7 @@ void give_to_maximum(Run<T>& run, const Plane& plane) {
 // By what the sum of each window of a plane is divided.
 using Divisors = std::vector<int64_t>;
 
-Divisors counts(const Call& /*call*/, const Plane& plane) {
+Divisors counts(const OpCall& /*call*/, const Plane& plane) {
   Divisors divisors(static_cast<size_t>(plane.y.elements()), 0);
   for (const Tap& tap : plane.taps) ++divisors[tap.window];
   return divisors;
@@ -94,7 +94,7 @@ int64_t padded_count(const Window& window, int axis, int64_t at, int64_t size) {
   return count;
 }
 
-Divisors padded_counts(const Call& call, const Plane& plane) {
+Divisors padded_counts(const OpCall& call, const Plane& plane) {
   if (!call.flag("count_include_pad")) return counts(call, plane);
   const Window window = window_over(call, plane.x.rank());
   Divisors divisors(static_cast<size_t>(plane.y.elements()), 1);
@@ -120,8 +120,8 @@ void share_out_average(Run<T>& run, const Plane& plane, const Divisors& divisors
   });
 }
 
-using PlaneRule = Plane (*)(const Call&, const Shape&, const Shape&);
-using DivisorRule = Divisors (*)(const Call&, const Plane&);
+using PlaneRule = Plane (*)(const OpCall&, const Shape&, const Shape&);
+using DivisorRule = Divisors (*)(const OpCall&, const Plane&);
 
 void register_maximum(OpTable& table, const std::string& op, PlaneRule windows) {
   table.reference(op, [windows](auto& run) { take_maximum(run, windows(run.call, run.shape(0), run.out().shape)); });

@@ -14,20 +14,20 @@ struct Source {
   double part;
 };
 
-Source nearest(const Call& call, int64_t i, int64_t from, int64_t to) {
+Source nearest(const OpCall& call, int64_t i, int64_t from, int64_t to) {
   const double scale = call.real("scale");
   const int64_t at = scale > 0 ? static_cast<int64_t>(std::floor(static_cast<double>(i) / scale)) : i * from / to;
   const int64_t first = std::min(at, from - 1);
   return {first, first, 0};
 }
 
-double linear_coordinate(const Call& call, double i, double from, double to) {
+double linear_coordinate(const OpCall& call, double i, double from, double to) {
   if (call.flag("align_corners")) return to > 1 ? i * (from - 1) / (to - 1) : 0;
   const double scale = call.real("scale");
   return std::max((i + 0.5) * (scale > 0 ? 1 / scale : from / to) - 0.5, 0.0);
 }
 
-Source source(const Call& call, int64_t i, int64_t from, int64_t to) {
+Source source(const OpCall& call, int64_t i, int64_t from, int64_t to) {
   if (call.word("mode") == "nearest") return nearest(call, i, from, to);
   const double at = linear_coordinate(call, static_cast<double>(i), static_cast<double>(from), static_cast<double>(to));
   const int64_t first = std::min(static_cast<int64_t>(at), from - 1);
@@ -36,7 +36,7 @@ Source source(const Call& call, int64_t i, int64_t from, int64_t to) {
 
 // Calls visit(place in x, place in y, weight) for all that each element of y is made of.
 template <class F>
-void for_each_source(const Call& call, const Shape& x, const Shape& y, F visit) {
+void for_each_source(const OpCall& call, const Shape& x, const Shape& y, F visit) {
   for_each_index(y, [&](const Index& index, size_t place) {
     for (unsigned corner = 0; corner < 1U << (y.rank() - 2); ++corner) {
       Index from = index;

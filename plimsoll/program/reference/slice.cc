@@ -5,7 +5,7 @@ namespace plimsoll::program {
 namespace {
 
 // Where element `index` of a slice stands in the whole.
-Index in_whole(const Call& call, const Index& index) {
+Index in_whole(const OpCall& call, const Index& index) {
   Index whole{};
   for (int axis = 0; axis < call.dims("starts").rank(); ++axis) {
     const auto at = static_cast<size_t>(axis);

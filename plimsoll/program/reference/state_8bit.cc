@@ -8,7 +8,7 @@
 namespace plimsoll::program {
 namespace {
 
-bool is_signed(const Call& call, int i) { return call.def.input_name(i) != "square"; }
+bool is_signed(const OpCall& call, int i) { return call.def.input_name(i) != "square"; }
 
 // Operands i and i + 1 as numbers.
 template <class T>
@@ -70,7 +70,7 @@ void update(Run<T>& run, const OpDef& plain, int states, bool counts) {
   for (const Array<T>& one : state) inputs.push_back(&one);
   for (int i = counts ? step : step + 1; i < run.arity(); ++i) inputs.push_back(&run.in(i));
   std::vector<Array<T>> outputs(static_cast<size_t>(1 + states), run.in(0));
-  const Call call{plain, run.call.inputs, run.call.attributes};
+  const OpCall call{plain, run.call.inputs, run.call.attributes};
   Run<T> inner{call, inputs, outputs, std::vector<bool>(outputs.size(), true)};
   evaluate_plain(plain, inner);
   run.out().reals = outputs[0].reals;

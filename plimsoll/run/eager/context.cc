@@ -127,7 +127,7 @@ std::vector<Tensor> Context::apply(const OpDef& def, const std::vector<Attribute
   }
   std::vector<Place> places = places_of(def, asked, recipe.get());
   std::vector<Data> data = engine_.run({def, attributes, inputs, places});
-  if (record) record->number = ++records_made_;
+  if (record) record->number = ++records_produced_;
   if (recipe) {
     record->keep(*recipe, inputs, data, std::move(places), engine_.last_seconds());
     record->register_at(evictor_);
@@ -143,7 +143,7 @@ std::vector<Tensor> Context::apply(const OpDef& def, const std::vector<Attribute
 // Optional results carry no gradient.
 Tensor Context::result_of(const OpDef& def, Data data, const std::shared_ptr<Record>& record, size_t k) {
   const auto state = std::make_shared<TensorState>(TensorState{.data = std::move(data)});
-  if (record && is_floating(state->data.lies.dtype) && !def.is_optional_output(k)) {
+  if (record && is_floating(state->data.desc.dtype) && !def.is_optional_output(k)) {
     state->requires_grad = true;
     state->record = record;
     state->output = k;

@@ -38,7 +38,7 @@ class Context {
   Engine& engine() { return engine_; }
   // From now on, what is let go of when the pool is short may go to a file in this folder: where that is faster than
   // computing it again, and where nothing else can be done. SystemError when the folder cannot hold one.
-  void spill_to(const std::string& folder) { evictor_->spill_to(std::make_shared<Stash>(folder)); }
+  void spill_to(const std::string& folder) { evictor_->spill_to(std::make_shared<SpillStore>(folder)); }
   int64_t spills() const { return evictor_->spills(); }  // blocks that went to the file
 
   int64_t evictions() const { return evictor_->evictions(); }  // blocks that were let go to be computed again
@@ -56,7 +56,7 @@ class Context {
   RecipeBook recipes_;
   std::shared_ptr<Evictor> evictor_ = std::make_shared<Evictor>();
   int no_grad_ = 0;
-  uint64_t records_made_ = 0;
+  uint64_t records_produced_ = 0;
 };
 
 // While it lives, ops are not remembered: for inference and for updates.

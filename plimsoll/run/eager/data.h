@@ -36,17 +36,17 @@ class Storage {
 };
 
 struct Data {
-  kernels::Tensor lies;  // dtype, shape and strides
-  int64_t offset = 0;    // of the first element in the storage, in elements
+  kernels::TensorDesc desc;  // dtype, shape and strides
+  int64_t offset = 0;        // of the first element in the storage, in elements
   std::shared_ptr<Storage> storage = nullptr;
 
   explicit operator bool() const { return storage != nullptr; }
   std::byte* at() const {
-    return lies.elements() == 0 ? storage->data() : storage->data() + offset * element_bytes(lies.dtype);
+    return desc.elements() == 0 ? storage->data() : storage->data() + offset * element_bytes(desc.dtype);
   }
-  program::Type type() const { return {lies.dtype, program::Dims(lies.shape)}; }
+  program::Type type() const { return {desc.dtype, program::Dims(desc.shape)}; }
   // Nobody else sees the elements, and they lie in row-major order.
-  bool is_sole() const { return storage.use_count() == 1 && lies.is_contiguous(); }
+  bool is_sole() const { return storage.use_count() == 1 && desc.is_contiguous(); }
 };
 
 }  // namespace plimsoll::eager

@@ -11,33 +11,33 @@
 namespace plimsoll::eager {
 namespace {
 
-using program::Call;
+using program::OpCall;
 using program::Type;
 
-Place place_of(const OpUse& use, size_t k) {
+Place place_of(const EagerCall& use, size_t k) {
   if (k < use.places.size()) return use.places[k];
   return {.kind = use.def.is_optional_output(k) ? Place::Kind::absent : Place::Kind::automatic};
 }
 
-std::string key_of(const OpUse& use) {
+std::string key_of(const EagerCall& use) {
   Key key(use.def, use.attributes);
-  for (const Data& input : use.inputs) key.add(input.lies);
+  for (const Data& input : use.inputs) key.add(input.desc);
   for (const Place& place : use.places) {
     key.add(static_cast<int64_t>(place.kind));
     key.add(place.operand);
-    if (place.lies) key.add(*place.lies);
+    if (place.desc) key.add(*place.desc);
   }
   return std::move(key).take();
 }
 
-program::Layout layout_of(const kernels::Tensor& tensor) {
+program::Layout layout_of(const kernels::TensorDesc& tensor) {
   program::Layout layout;
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) layout.strides.push_back(tensor.stride(axis));
   return layout;
 }
 
-kernels::Tensor tensor_of(const Type& type, const program::Layout& layout) {
-  kernels::Tensor tensor{type.dtype, type.shape.shape(), {}};
+kernels::TensorDesc tensor_of(const Type& type, const program::Layout& layout) {
+  kernels::TensorDesc tensor{type.dtype, type.shape.shape(), {}};
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
     tensor.strides[static_cast<size_t>(axis)] = layout.strides[axis].constant();
   }
@@ -59,7 +59,7 @@ Engine::Engine(Pool& pool, EngineOptions options)
   kernels::kernels_of(options_.device.device);  // UnsupportedError now, not at the first op
 }
 
-std::vector<Data> Engine::run(const OpUse& use) {
+std::vector<Data> Engine::run(const EagerCall& use) {
   program::check_arity(use.def, use.inputs.size());
   const std::shared_ptr<const Prepared> prepared = prepared_for(use);
   std::vector<Data> results;
@@ -88,7 +88,7 @@ std::shared_ptr<Storage> Engine::take(const Request& request) {
   }
 }
 
-std::shared_ptr<const Engine::Prepared> Engine::prepared_for(const OpUse& use) {
+std::shared_ptr<const Engine::Prepared> Engine::prepared_for(const EagerCall& use) {
   std::string key = key_of(use);
   const auto found = cache_.find(key);
   if (found != cache_.end()) return found->second;
@@ -98,28 +98,28 @@ std::shared_ptr<const Engine::Prepared> Engine::prepared_for(const OpUse& use) {
   return cache_.emplace(std::move(key), std::move(made)).first->second;
 }
 
-Engine::Prepared Engine::prepare(const OpUse& use) const {
+Engine::Prepared Engine::prepare(const EagerCall& use) const {
   std::vector<Type> types;
   for (const Data& input : use.inputs) types.push_back(input.type());
-  Call call{use.def, types, use.attributes, {}, use.def.name};
+  OpCall call{use.def, types, use.attributes, {}, use.def.name};
   const std::vector<Type> result_types = use.def.infer(call);
   call.outputs = result_types;
 
   Prepared prepared;
-  kernels::Use kernel_use{call, {}, {}, {}, threads_};
-  for (const Data& input : use.inputs) kernel_use.inputs.push_back(input.lies);
+  kernels::KernelCall kernel_call{call, {}, {}, {}, threads_};
+  for (const Data& input : use.inputs) kernel_call.inputs.push_back(input.desc);
   bool writes = false;
   for (size_t k = 0; k < result_types.size(); ++k) {
     const Result& result = prepared.results.emplace_back(place_result(use, call, k));
-    kernel_use.outputs.push_back(result.lies);
-    kernel_use.made.push_back(result.made);
+    kernel_call.outputs.push_back(result.desc);
+    kernel_call.requested.push_back(result.made);
     writes = writes || result.made;
   }
-  if (writes) prepared.kernel = kernels::prepare_use(kernel_use, options_.device);
+  if (writes) prepared.kernel = kernels::prepare_call(kernel_call, options_.device);
   return prepared;
 }
 
-Engine::Result Engine::place_result(const OpUse& use, const Call& call, size_t k) {
+Engine::Result Engine::place_result(const EagerCall& use, const OpCall& call, size_t k) {
   const Place place = place_of(use, k);
   const Type& type = call.outputs[k];
   Result result;
@@ -127,30 +127,30 @@ Engine::Result Engine::place_result(const OpUse& use, const Call& call, size_t k
     result.absent = true;
     return result;
   }
-  result.lies = place.lies ? *place.lies : kernels::contiguous(type.dtype, type.shape.shape());
-  result.made = result.lies.elements() > 0;
+  result.desc = place.desc ? *place.desc : kernels::contiguous(type.dtype, type.shape.shape());
+  result.made = result.desc.elements() > 0;
   if (place.kind == Place::Kind::in_place) result.shares = place.operand;
   if (const int operand = overwritten_by(use.def, k); operand >= 0) {
-    if (!use.inputs[static_cast<size_t>(operand)].lies.is_contiguous()) {
+    if (!use.inputs[static_cast<size_t>(operand)].desc.is_contiguous()) {
       call.reject(fmt::format("{} is overwritten and must be contiguous", use.def.input_name(operand)));
     }
     result.shares = operand;
   }
-  if (place.kind != Place::Kind::automatic || !use.def.makes_views()) return result;
-  const auto view = use.def.view_of(call, layout_of(use.inputs[0].lies), static_cast<int>(k));
+  if (place.kind != Place::Kind::automatic || !use.def.produces_views()) return result;
+  const auto view = use.def.view_of(call, layout_of(use.inputs[0].desc), static_cast<int>(k));
   if (!view) return result;
-  return {.made = false, .shares = 0, .lies = tensor_of(type, *view), .offset = view->offset.constant()};
+  return {.made = false, .shares = 0, .desc = tensor_of(type, *view), .offset = view->offset.constant()};
 }
 
-Data Engine::make(const Result& result, const OpUse& use) {
+Data Engine::make(const Result& result, const EagerCall& use) {
   if (result.absent) return {};
   if (result.shares < 0)
-    return allocate({result.lies.dtype, result.lies.shape}, use.category, use.def.name, use.def.name);
+    return allocate({result.desc.dtype, result.desc.shape}, use.category, use.def.name, use.def.name);
   const Data& with = use.inputs[static_cast<size_t>(result.shares)];
-  return {result.lies, with.offset + result.offset, with.storage};
+  return {result.desc, with.offset + result.offset, with.storage};
 }
 
-void Engine::compute(const Prepared& prepared, const OpUse& use, const std::vector<Data>& results) {
+void Engine::compute(const Prepared& prepared, const EagerCall& use, const std::vector<Data>& results) {
   kernels::Memory memory;
   for (const Data& input : use.inputs) memory.inputs.push_back(input.at());
   for (const Data& result : results) memory.outputs.push_back(result ? result.at() : nullptr);

@@ -32,11 +32,11 @@ struct Place {
   };
   Kind kind = Kind::automatic;
   int operand = 0;
-  std::optional<kernels::Tensor> lies = {};  // of an own result; nothing: row-major
+  std::optional<kernels::TensorDesc> desc = {};  // of an own result; nothing: row-major
 };
 
 // One use of an op.
-struct OpUse {
+struct EagerCall {
   const program::OpDef& def;
   std::span<const program::Attribute> attributes;  // one for each of the definition's schema
   std::span<const Data> inputs;
@@ -52,7 +52,7 @@ class Engine {
 
   // The results, one for each of the definition; nothing where absent. ArgumentError from the op's rules and kernels,
   // UnsupportedError for what the device cannot do, ResourceExhausted that names the op.
-  std::vector<Data> run(const OpUse& use);
+  std::vector<Data> run(const EagerCall& use);
 
   // Memory of this type in row-major order, as it comes. `op` and `name` are for reports.
   Data allocate(const TensorSpec& spec, Category category, std::string_view name, std::string_view op = {});
@@ -66,7 +66,7 @@ class Engine {
     bool made = false;  // the kernel writes it
     int shares = -1;    // the operand whose storage it lies in; -1: its own
     bool absent = false;
-    kernels::Tensor lies;
+    kernels::TensorDesc desc;
     int64_t offset = 0;  // after that operand's first element
   };
   struct Prepared {
@@ -74,11 +74,11 @@ class Engine {
     kernels::Kernel kernel;
   };
 
-  std::shared_ptr<const Prepared> prepared_for(const OpUse& use);
-  Prepared prepare(const OpUse& use) const;
-  static Result place_result(const OpUse& use, const program::Call& call, size_t k);
-  Data make(const Result& result, const OpUse& use);
-  void compute(const Prepared& prepared, const OpUse& use, const std::vector<Data>& results);
+  std::shared_ptr<const Prepared> prepared_for(const EagerCall& use);
+  Prepared prepare(const EagerCall& use) const;
+  static Result place_result(const EagerCall& use, const program::OpCall& call, size_t k);
+  Data make(const Result& result, const EagerCall& use);
+  void compute(const Prepared& prepared, const EagerCall& use, const std::vector<Data>& results);
   std::shared_ptr<Storage> take(const Request& request);
 
   static constexpr size_t kMostPrepared = 4096;  // then all are forgotten: shapes that change in every step

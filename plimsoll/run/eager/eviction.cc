@@ -28,7 +28,8 @@ std::vector<Evictor::Candidate> Evictor::candidates() const {
     const bool only_tapes = candidate.storage->use_count() == static_cast<int64_t>(candidate.holders.size());
     if (!only_tapes || candidate.bytes() == 0) continue;
     candidate.seconds = seconds_again(candidate);
-    const double back = stash_ ? std::min(candidate.seconds, stash_->seconds(candidate.bytes())) : candidate.seconds;
+    const double back =
+        spill_store_ ? std::min(candidate.seconds, spill_store_->seconds(candidate.bytes())) : candidate.seconds;
     candidate.price = back / static_cast<double>(candidate.bytes()) / static_cast<double>(now - candidate.last_used);
     found.push_back(std::move(candidate));
   }
@@ -58,7 +59,7 @@ int64_t Evictor::evict(int64_t bytes) {
 }
 
 bool Evictor::let_go(const Candidate& candidate) {
-  const bool is_slow = stash_ && candidate.seconds > stash_->seconds(candidate.bytes());
+  const bool is_slow = spill_store_ && candidate.seconds > spill_store_->seconds(candidate.bytes());
   return is_slow ? spill(candidate) : drop(candidate) || spill(candidate);
 }
 
@@ -75,15 +76,15 @@ bool Evictor::drop(const Candidate& candidate) {
 bool Evictor::spill(const Candidate& candidate) {
   const int64_t version = (*candidate.storage)->version();
   const auto is_as_kept = [&](const Record::Kept* kept) { return kept->version == version; };
-  if (!stash_ || !std::ranges::all_of(candidate.holders, is_as_kept)) return false;
+  if (!spill_store_ || !std::ranges::all_of(candidate.holders, is_as_kept)) return false;
   try {
-    const std::shared_ptr<Stashed> stashed = stash_->put(**candidate.storage);
+    const std::shared_ptr<SpilledBlock> spilled = spill_store_->put(**candidate.storage);
     for (Record::Kept* kept : candidate.holders) {
-      kept->stashed = stashed;
+      kept->spilled = spilled;
       kept->data.storage = nullptr;
     }
   } catch (const SystemError&) {
-    stash_ = nullptr;
+    spill_store_ = nullptr;
     return false;
   }
   ++spills_;
@@ -94,7 +95,7 @@ void Evictor::restore_all(Engine& engine) {
   std::vector<Data> restored;  // held, so that making room for one does not evict another
   for (Record* record : records_) {
     for (const Record::Kept& kept : record->kept()) {
-      if (!kept.data && !kept.stashed) restored.push_back(record->part(engine, kept.part));
+      if (!kept.data && !kept.spilled) restored.push_back(record->part(engine, kept.part));
     }
   }
   for (Record* record : records_) record->unsecure();

@@ -19,7 +19,7 @@ class Evictor {
   // read.
   int64_t evict(int64_t bytes);
 
-  void spill_to(std::shared_ptr<Stash> stash) { stash_ = std::move(stash); }
+  void spill_to(std::shared_ptr<SpillStore> spill_store) { spill_store_ = std::move(spill_store); }
 
   // Computes again all that is evicted: before something is overwritten that it is computed from.
   void restore_all(Engine& engine);
@@ -50,7 +50,7 @@ class Evictor {
     bool operator()(const Record* a, const Record* b) const { return a->number < b->number; }
   };
   std::set<Record*, ByNumber> records_;
-  std::shared_ptr<Stash> stash_ = nullptr;
+  std::shared_ptr<SpillStore> spill_store_ = nullptr;
   int64_t evictions_ = 0;
   int64_t spills_ = 0;
 };

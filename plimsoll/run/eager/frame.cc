@@ -58,7 +58,7 @@ Place Frame::own_place(const Op& op, size_t k, std::span<const Data> inputs) con
   if (placing_ == Placing::as_program) {
     return {.kind = info.storage == op.outputs[k] ? Place::Kind::own : Place::Kind::automatic};
   }
-  if (k > 0 || op.def->makes_views()) return {};
+  if (k > 0 || op.def->produces_views()) return {};
   for (const int operand : op.def->in_place) {
     const auto i = static_cast<size_t>(operand);
     if (i < inputs.size() && inputs[i].is_sole() && inputs[i].type() == info.type) {

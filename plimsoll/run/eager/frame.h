@@ -13,7 +13,7 @@ std::vector<int32_t> last_reads(const program::Program& program, std::span<const
 class Frame {
  public:
   enum class Placing : uint8_t {
-    dynamic,     // views where operands as they lie allow them, in place where nobody else reads the operand
+    dynamic,     // views where operands in place allow them, in place where nobody else reads the operand
     as_program,  // every value lies as the program says
   };
 

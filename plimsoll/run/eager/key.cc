@@ -12,7 +12,7 @@ Key::Key(const program::OpDef& def, std::span<const Attribute> attributes) {
   for (const Attribute& attribute : attributes) add(attribute);
 }
 
-void Key::add(const kernels::Tensor& tensor) {
+void Key::add(const kernels::TensorDesc& tensor) {
   add(static_cast<int64_t>(tensor.dtype));
   add(tensor.shape.rank());
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) {

@@ -14,7 +14,7 @@ class Key {
   Key(const program::OpDef& def, std::span<const program::Attribute> attributes);
 
   void add(int64_t number) { bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number)); }
-  void add(const kernels::Tensor& tensor);  // dtype, shape and strides
+  void add(const kernels::TensorDesc& tensor);  // dtype, shape and strides
   void add(const program::Type& type);
 
   std::string take() && { return std::move(bytes_); }

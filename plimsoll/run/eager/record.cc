@@ -8,7 +8,7 @@
 namespace plimsoll::eager {
 
 WeakData::WeakData(const Data& data)
-    : shape_{data.lies, data.offset}, storage_(data.storage), version_(data ? data.storage->version() : 0) {}
+    : shape_{data.desc, data.offset}, storage_(data.storage), version_(data ? data.storage->version() : 0) {}
 
 Data WeakData::lock() const {
   Data data = shape_;
@@ -61,10 +61,10 @@ Record::Kept* Record::find(size_t part) {
 Data Record::kept_data(Engine& engine, size_t part) {
   Kept* kept = find(part);
   if (kept == nullptr) return {};
-  if (kept->stashed) {
-    kept->data.storage = kept->stashed->fetch(engine);
+  if (kept->spilled) {
+    kept->data.storage = kept->spilled->fetch(engine);
     kept->version = kept->data.storage->version();
-    kept->stashed = nullptr;
+    kept->spilled = nullptr;
   }
   return kept->data;
 }

@@ -8,7 +8,7 @@
 
 #include "plimsoll/run/eager/engine.h"
 #include "plimsoll/run/eager/recipe.h"
-#include "plimsoll/run/eager/stash.h"
+#include "plimsoll/run/eager/spill_store.h"
 
 namespace plimsoll::eager {
 
@@ -70,7 +70,7 @@ class Record {
     size_t part;  // as in Recipe
     Data data;    // without storage: evicted
     int64_t version;
-    std::shared_ptr<Stashed> stashed = nullptr;  // in place of the storage
+    std::shared_ptr<SpilledBlock> spilled = nullptr;  // in place of the storage
   };
   std::vector<Kept>& kept() { return kept_; }
   Record* maker(size_t part);  // the op that makes a part; nullptr for a leaf

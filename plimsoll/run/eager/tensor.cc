@@ -52,7 +52,7 @@ void Tensor::copy_to(std::byte* to, size_t element_size) const {
   if (element_bytes(dtype()) != static_cast<int64_t>(element_size)) {
     throw ArgumentError(fmt::format("{}: its elements are not of {} bytes", spec().text(), element_size));
   }
-  if (elements() > 0) kernels::copy_to_contiguous(lies(), state_->data.at(), to);
+  if (elements() > 0) kernels::copy_to_contiguous(desc(), state_->data.at(), to);
 }
 
 Tensor Tensor::relu() const { return apply("relu", {*this}); }

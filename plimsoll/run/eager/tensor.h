@@ -40,14 +40,14 @@ class Tensor {
   Context& context() const { return *context_; }
   const std::shared_ptr<TensorState>& state() const { return state_; }
 
-  DType dtype() const { return lies().dtype; }
-  const Shape& shape() const { return lies().shape; }
+  DType dtype() const { return desc().dtype; }
+  const Shape& shape() const { return desc().shape; }
   TensorSpec spec() const { return {dtype(), shape()}; }
-  int64_t elements() const { return lies().elements(); }
-  bool is_contiguous() const { return lies().is_contiguous(); }
+  int64_t elements() const { return desc().elements(); }
+  bool is_contiguous() const { return desc().is_contiguous(); }
   bool shares_memory_with(const Tensor& other) const { return state_->data.storage == other.state_->data.storage; }
 
-  // The elements as they lie, to read and to write. T must be of the size of an element and the tensor contiguous;
+  // The elements in place, to read and to write. T must be of the size of an element and the tensor contiguous;
   // ArgumentError otherwise.
   template <class T>
   std::span<T> data() const {
@@ -105,7 +105,7 @@ class Tensor {
   Tensor matmul(const Tensor& other) const;
 
  private:
-  const kernels::Tensor& lies() const { return state_->data.lies; }
+  const kernels::TensorDesc& desc() const { return state_->data.desc; }
   std::byte* checked_data(size_t element_size) const;
   void copy_to(std::byte* to, size_t element_size) const;
 

@@ -46,7 +46,7 @@ HWY_INLINE Wide<hn::Mask<DF>, kCount> lanes_of(unsigned bits) {
 template <class D>
 HWY_INLINE unsigned relu_of(typename D::Element* y, const typename D::Element* x) {
   const auto raw = load_raw<D>(x);
-  const Floats v = D::widen(raw);
+  const Floats v = D::upcast(raw);
   store(typename D::Tag(), y, each(ZeroWhere(), is_below(v, all(0.0F)), raw));
   return bits_of(is_above(v, all(0.0F)));
 }
@@ -86,26 +86,26 @@ void keep(void* dx_data, const void* dy_data, const uint8_t* mask, int64_t count
 // ---- f16 and bf16 ----
 
 template <class D>
-void widen(float* y, const uint16_t* x, int64_t count) {
+void upcast(float* y, const uint16_t* x, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(y + i, load_wide<D>(x + i));
   if (i < count) store_some<F32>(y + i, load_some<D>(x + i, count - i, 0), count - i);
 }
 
 template <class D>
-void narrow(uint16_t* y, const float* x, int64_t count) {
+void downcast(uint16_t* y, const float* x, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store_wide<D>(y + i, load(x + i));
   if (i < count) store_some<D>(y + i, load_some<F32>(x + i, count - i, 0), count - i);
 }
 
 template <class D>
-void widen_lanes(float* y, const uint16_t* x, int64_t step, int64_t count) {
+void upcast_lanes(float* y, const uint16_t* x, int64_t step, int64_t count) {
   for (int64_t i = 0; i < count; ++i) store(y + i * kLanes, load_wide<D>(x + i * step));
 }
 
 template <class D>
-void narrow_lanes(uint16_t* y, int64_t step, const float* x, int64_t count) {
+void downcast_lanes(uint16_t* y, int64_t step, const float* x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) store_wide<D>(y + i * step, load(x + i * kLanes));
 }
 
@@ -182,8 +182,8 @@ void add_loops(ElementLoops& loops) {
 }
 
 void elements(Functions& functions) {
-  functions.bf16 = {widen<Bf16>, narrow<Bf16>, widen_lanes<Bf16>, narrow_lanes<Bf16>};
-  functions.f16 = {widen<F16>, narrow<F16>, widen_lanes<F16>, narrow_lanes<F16>};
+  functions.bf16 = {upcast<Bf16>, downcast<Bf16>, upcast_lanes<Bf16>, downcast_lanes<Bf16>};
+  functions.f16 = {upcast<F16>, downcast<F16>, upcast_lanes<F16>, downcast_lanes<F16>};
   functions.channels = {sum_channels, sum_squares, sum_slopes, affine, gradient};
   add_loops<F32>(functions.on_f32);
   add_loops<Bf16>(functions.on_bf16);

@@ -61,7 +61,7 @@ constexpr float kLog2E = 1.44269504F;
 // Of what is read and written as halves there is no more to know.
 template <class D>
 HWY_INLINE Floats exp_for(const Floats& x) {
-  if constexpr (D::kIsHalf) {
+  if constexpr (D::kIsLowPrecision) {
     return quick_exp2(x * all(kLog2E));
   } else {
     return exp(x);
@@ -141,7 +141,7 @@ HWY_INLINE Floats gelu_rest(const Floats& x) {
 
 template <class D>
 HWY_INLINE Floats gelu_for(const Floats& x) {
-  if constexpr (D::kIsHalf) {
+  if constexpr (D::kIsLowPrecision) {
     return x * quick_reciprocal(all(1.0F) + gelu_rest(x));
   } else {
     return all(0.5F) * x * (all(1.0F) + gelu_gate(x));
@@ -155,7 +155,7 @@ void gelu_tanh(void* y, const void* x, int64_t count) {
 
 template <class D>
 HWY_INLINE Floats gelu_slope(const Floats& x) {
-  if constexpr (D::kIsHalf) {
+  if constexpr (D::kIsLowPrecision) {
     const Floats held = clamp(x, -10.0F, 10.0F);  // beyond, 0 or 1
     const Floats rest = gelu_rest(held);
     const Floats share = quick_reciprocal(all(1.0F) + rest);

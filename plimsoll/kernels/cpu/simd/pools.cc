@@ -72,7 +72,7 @@ HWY_INLINE void for_each_window(const PoolPlane& p, const F& f) {
 
 // Where a row of dx is summed up in f32: where it is to be, or in a room, from which it is then written.
 HWY_INLINE float* sums_of(float* row, float* /*room*/) { return row; }
-HWY_INLINE float* sums_of(uint16_t* /*row*/, float* room) { return room; }
+HWY_INLINE float* sums_of(uint16_t* /*row*/, float* workspace) { return workspace; }
 
 // The windows that see a place along one dimension.
 struct HitRange {
@@ -116,11 +116,11 @@ struct RowOfWindows {
 // Makes dx a row at a time, so that it is written once. Calls f(place of the row, hits along the first two dimensions,
 // sums) for each row of windows that sees it; f adds to the sums what they give.
 template <class D, class F>
-HWY_INLINE void sum_each_row(const PoolPlane& p, typename D::Element* dx, float* room, const F& f) {
+HWY_INLINE void sum_each_row(const PoolPlane& p, typename D::Element* dx, float* workspace, const F& f) {
   const int64_t places = p.axes[2].size;
   for_each_row_of_x(p, [&](int64_t place, const HitRange& a, const HitRange& b) HWY_ATTR {
     typename D::Element* row = dx + place * p.width;
-    float* sums = sums_of(row, room);
+    float* sums = sums_of(row, workspace);
     for (int64_t at = 0; at < places * p.groups; ++at) store(sums + at * kLanes, all(0.0F));
     for (const Hit* i = a.first; i < a.end; ++i) {
       for (const Hit* j = b.first; j < b.end; ++j) f(place, *i, *j, sums);
@@ -129,7 +129,7 @@ HWY_INLINE void sum_each_row(const PoolPlane& p, typename D::Element* dx, float*
     for (int64_t at = 0; at < places; ++at) {
       for (int64_t group = 0; group < p.groups; ++group) {
         const Floats sum = load(sums + (at * p.groups + group) * kLanes);
-        store_past(typename D::Tag(), row + at * p.width + group * kLanes, D::narrow(sum), p.past_caches);
+        store_past(typename D::Tag(), row + at * p.width + group * kLanes, D::downcast(sum), p.past_caches);
       }
     }
   });
@@ -188,7 +188,7 @@ void max_pool_backward_apart(const PoolPlane& p, const typename D::Element* dy, 
       const HitRange c = hits_of(width, at);
       if (a.is_empty() || b.is_empty() || c.is_empty()) {
         for (int64_t group = 0; group < p.groups; ++group)
-          store_past(typename D::Tag(), to + group * kLanes, D::narrow(all(0.0F)), p.past_caches);
+          store_past(typename D::Tag(), to + group * kLanes, D::downcast(all(0.0F)), p.past_caches);
         continue;
       }
       const RowOfWindows windows(p, *a.first, *b.first);
@@ -207,13 +207,14 @@ void max_pool_backward_apart(const PoolPlane& p, const typename D::Element* dy, 
 
 // Every tap looks whether it was the largest.
 template <class D, class Index>
-void max_pool_backward(const PoolPlane& plane, const void* dy_data, const Index* indices, void* dx_data, float* room) {
+void max_pool_backward(const PoolPlane& plane, const void* dy_data, const Index* indices, void* dx_data,
+                       float* workspace) {
   const PoolPlane p = plane;
   const auto* dy = static_cast<const typename D::Element*>(dy_data);
   auto* dx = static_cast<typename D::Element*>(dx_data);
   if (p.apart) return max_pool_backward_apart<D>(p, dy, indices, dx);
   const PoolAxis& width = p.axes[2];
-  sum_each_row<D>(p, dx, room, [&](int64_t row, const Hit& a, const Hit& b, float* sums) HWY_ATTR {
+  sum_each_row<D>(p, dx, workspace, [&](int64_t row, const Hit& a, const Hit& b, float* sums) HWY_ATTR {
     const RowOfWindows windows(p, a, b);
     for (int64_t c = 0; c < width.count; ++c) {
       const Reach reach = width.windows[c];
@@ -249,12 +250,12 @@ void average_pool(const PoolPlane& plane, const void* x_data, void* y_data) {
 }
 
 template <class D>
-void average_pool_backward(const PoolPlane& plane, const void* dy_data, void* dx_data, float* room) {
+void average_pool_backward(const PoolPlane& plane, const void* dy_data, void* dx_data, float* workspace) {
   const PoolPlane p = plane;
   const auto* dy = static_cast<const typename D::Element*>(dy_data);
   auto* dx = static_cast<typename D::Element*>(dx_data);
   const PoolAxis& width = p.axes[2];
-  sum_each_row<D>(p, dx, room, [&](int64_t, const Hit& a, const Hit& b, float* sums) HWY_ATTR {
+  sum_each_row<D>(p, dx, workspace, [&](int64_t, const Hit& a, const Hit& b, float* sums) HWY_ATTR {
     const RowOfWindows windows(p, a, b);
     const int64_t divisor = p.axes[0].windows[a.window].divisor * p.axes[1].windows[b.window].divisor;
     for (int64_t c = 0; c < width.count; ++c) {

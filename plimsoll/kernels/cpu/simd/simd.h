@@ -78,19 +78,19 @@ struct PoolPlane {
 template <class Index>
 struct MaxPool {
   void (*forward)(const PoolPlane& plane, const void* x, void* y, Index* indices);
-  void (*backward)(const PoolPlane& plane, const void* dy, const Index* indices, void* dx, float* room);
+  void (*backward)(const PoolPlane& plane, const void* dy, const Index* indices, void* dx, float* workspace);
 };
 
 // f16 or bf16, as the bits that they are, to and from f32. Rounds to nearest, halves to even; NaN and infinities stay.
-struct HalfLines {
-  void (*widen)(float* y, const uint16_t* x, int64_t count);
-  void (*narrow)(uint16_t* y, const float* x, int64_t count);
+struct LowPrecisionLines {
+  void (*upcast)(float* y, const uint16_t* x, int64_t count);
+  void (*downcast)(uint16_t* y, const float* x, int64_t count);
   // kLanes of them at each of `count` places: `step` apart, and beside each other in f32.
-  void (*widen_lanes)(float* y, const uint16_t* x, int64_t step, int64_t count);
-  void (*narrow_lanes)(uint16_t* y, int64_t step, const float* x, int64_t count);
+  void (*upcast_lanes)(float* y, const uint16_t* x, int64_t step, int64_t count);
+  void (*downcast_lanes)(uint16_t* y, int64_t step, const float* x, int64_t count);
 };
 
-// Loops over elements of one dtype, as they lie in memory; sums are in f32.
+// Loops over elements of one dtype, in place in memory; sums are in f32.
 struct ElementLoops {
   // y = x where x is not below zero, and a bit for each x above it; the mask may be null. y may lie where x does.
   void (*relu)(void* y, uint8_t* mask, const void* x, int64_t count);
@@ -114,7 +114,7 @@ struct ElementLoops {
   MaxPool<uint8_t> max_pool_u8;
   MaxPool<int32_t> max_pool_i32;
   void (*average_pool)(const PoolPlane& plane, const void* x, void* y);
-  void (*average_pool_backward)(const PoolPlane& plane, const void* dy, void* dx, float* room);
+  void (*average_pool_backward)(const PoolPlane& plane, const void* dy, void* dx, float* workspace);
 };
 
 // Images in bf16 whose channels lie beside each other: `rows` places of `width` channels, a multiple of kLanes. What is
@@ -146,8 +146,8 @@ struct WinogradTransforms {
 };
 
 struct Functions {
-  HalfLines bf16;
-  HalfLines f16;
+  LowPrecisionLines bf16;
+  LowPrecisionLines f16;
   ElementLoops on_f32, on_bf16, on_f16;
   ChannelLoops channels;
   WinogradTransforms winograd;

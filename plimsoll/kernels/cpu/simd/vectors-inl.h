@@ -47,7 +47,7 @@ struct Wide<V, 1> {
 using Floats = Wide<hn::Vec<DF>, kRegisters>;
 using Ints = Wide<hn::Vec<DI>, kRegisters>;
 using Words = Wide<hn::Vec<DU>, kRegisters>;
-using Halves = Wide<hn::Vec<DH>, kRegisters>;
+using LowPrecisionLanes = Wide<hn::Vec<DH>, kRegisters>;
 using Lanes = Wide<hn::Mask<DF>, kRegisters>;  // that something holds for
 
 // f of each register of the operands.
@@ -235,8 +235,8 @@ struct FromBf16 {
 
 HWY_INLINE hn::Vec<DH> upper_halves(hn::Vec<DU> x) {
   const hn::Repartition<uint16_t, DU> d;
-  const auto halves = hn::BitCast(d, x);
-  return hn::LowerHalf(DH(), hn::ConcatOdd(d, halves, halves));
+  const auto values = hn::BitCast(d, x);
+  return hn::LowerHalf(DH(), hn::ConcatOdd(d, values, values));
 }
 
 struct ToBf16 {
@@ -320,24 +320,24 @@ struct ZeroWhere {
 };
 
 struct F32 {
-  static constexpr bool kIsHalf = false;
+  static constexpr bool kIsLowPrecision = false;
   using Element = float;
   using Tag = DF;
-  static HWY_INLINE Floats widen(const Floats& x) { return x; }
-  static HWY_INLINE Floats narrow(const Floats& x) { return x; }
+  static HWY_INLINE Floats upcast(const Floats& x) { return x; }
+  static HWY_INLINE Floats downcast(const Floats& x) { return x; }
 };
 
 template <class From, class To>
-struct Half {
-  static constexpr bool kIsHalf = true;
+struct LowPrecision {
+  static constexpr bool kIsLowPrecision = true;
   using Element = uint16_t;
   using Tag = DH;
-  static HWY_INLINE Floats widen(const Halves& x) { return each(From(), x); }
-  static HWY_INLINE Halves narrow(const Floats& x) { return each(To(), x); }
+  static HWY_INLINE Floats upcast(const LowPrecisionLanes& x) { return each(From(), x); }
+  static HWY_INLINE LowPrecisionLanes downcast(const Floats& x) { return each(To(), x); }
 };
 
-using Bf16 = Half<FromBf16, ToBf16>;
-using F16 = Half<FromF16, ToF16>;
+using Bf16 = LowPrecision<FromBf16, ToBf16>;
+using F16 = LowPrecision<FromF16, ToF16>;
 
 template <class D>
 HWY_INLINE auto load_raw(const typename D::Element* from) {
@@ -346,12 +346,12 @@ HWY_INLINE auto load_raw(const typename D::Element* from) {
 
 template <class D>
 HWY_INLINE Floats load_wide(const typename D::Element* from) {
-  return D::widen(load_raw<D>(from));
+  return D::upcast(load_raw<D>(from));
 }
 
 template <class D>
 HWY_INLINE void store_wide(typename D::Element* to, const Floats& x) {
-  store(typename D::Tag(), to, D::narrow(x));
+  store(typename D::Tag(), to, D::downcast(x));
 }
 
 // The first `count` of a vector; the others are `rest`, and are not stored.

@@ -28,25 +28,25 @@ struct AttentionSizes {
   AttentionMask mask;
 
   // q, k, v are the operands from `first` on; the mask, if any, is operand `mask_place`.
-  AttentionSizes(const Use& use, int first, int mask_place)
-      : batch(use.in(first).shape[0]),
-        heads(use.in(first).shape[1]),
-        queries(use.in(first).shape[2]),
-        keys(use.in(first + 1).shape[2]),
-        dim(use.in(first).shape[3]),
-        width(use.in(first + 2).shape[3]),
-        causal(use.call.flag("causal")),
-        threads(use.threads) {
-    const double given = use.call.real("scale");
+  AttentionSizes(const KernelCall& call, int first, int mask_place)
+      : batch(call.in(first).shape[0]),
+        heads(call.in(first).shape[1]),
+        queries(call.in(first).shape[2]),
+        keys(call.in(first + 1).shape[2]),
+        dim(call.in(first).shape[3]),
+        width(call.in(first + 2).shape[3]),
+        causal(call.op.flag("causal")),
+        threads(call.threads) {
+    const double given = call.op.real("scale");
     scale = static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(dim)));
-    if (mask_place < use.arity()) set_mask(use.in(mask_place));
+    if (mask_place < call.arity()) set_mask(call.in(mask_place));
   }
 
   // Keys that the queries before `end` see.
   int64_t keys_seen(int64_t end) const { return causal ? std::min(keys, end) : keys; }
 
  private:
-  void set_mask(const Tensor& tensor) {
+  void set_mask(const TensorDesc& tensor) {
     mask.given = true;
     mask.boolean = tensor.dtype == DType::boolean;
     for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
@@ -60,7 +60,7 @@ struct AttentionSizes {
 struct Heads {
   int64_t batch_stride, head_stride, line_stride;
 
-  explicit Heads(const Tensor& t) : batch_stride(t.stride(0)), head_stride(t.stride(1)), line_stride(t.stride(2)) {}
+  explicit Heads(const TensorDesc& t) : batch_stride(t.stride(0)), head_stride(t.stride(1)), line_stride(t.stride(2)) {}
   int64_t at(int64_t batch, int64_t head, int64_t line) const {
     return batch * batch_stride + head * head_stride + line * line_stride;
   }

@@ -25,8 +25,8 @@ constexpr int64_t kLine = kKeys + kBlock;  // from line to line; not a power of 
 struct Attention : AttentionSizes {
   Heads q, k, v;
 
-  Attention(const Use& use, int first, int mask_place)
-      : AttentionSizes(use, first, mask_place), q(use.in(first)), k(use.in(first + 1)), v(use.in(first + 2)) {}
+  Attention(const KernelCall& call, int first, int mask_place)
+      : AttentionSizes(call, first, mask_place), q(call.in(first)), k(call.in(first + 1)), v(call.in(first + 2)) {}
 
   int64_t all_heads() const { return batch * heads; }
   int64_t tiles_of_queries() const { return (queries + kQueries - 1) / kQueries; }
@@ -47,9 +47,9 @@ struct Operands {
 };
 
 // Hands out parts of a thread's scratch; with nothing to hand out it counts what is wanted.
-class Room {
+class Workspace {
  public:
-  explicit Room(std::byte* start) : start_(start) {}
+  explicit Workspace(std::byte* start) : start_(start) {}
 
   template <class T>
   T* take(int64_t count) {
@@ -71,8 +71,8 @@ struct Packed {
   uint16_t* data;
   int64_t depth;  // rows that there is room for
 
-  Packed(Room& room, int64_t rows, int64_t columns)
-      : data(room.take<uint16_t>(packed_size(rows) * blocks_of(columns))), depth(rows) {}
+  Packed(Workspace& workspace, int64_t rows, int64_t columns)
+      : data(workspace.take<uint16_t>(packed_size(rows) * blocks_of(columns))), depth(rows) {}
   // Block `block` of columns, from row `row` on, which is a multiple of tiles::kDepth.
   uint16_t* at(int64_t block, int64_t row = 0) const { return data + block * packed_size(depth) + row * kBlock; }
 };
@@ -118,12 +118,12 @@ void pack_rows(const uint16_t* lines, int64_t line, int64_t count, int64_t colum
 }
 
 // Lines of `count` numbers as bf16; whole blocks and steps of them, with zeros.
-void narrow_tile(const float* from, int64_t lines, int64_t count, uint16_t* to, int64_t line) {
-  const auto narrow = tiles::functions().narrow;
+void downcast_tile(const float* from, int64_t lines, int64_t count, uint16_t* to, int64_t line) {
+  const auto downcast = tiles::functions().downcast;
   const int64_t padded = steps_of(count) * tiles::kDepth;
   for (int64_t i = 0; i < blocks_of(lines) * kBlock; ++i, from += line, to += line) {
     const int64_t kept = i < lines ? count : 0;
-    narrow(to, from, kept);
+    downcast(to, from, kept);
     std::fill(to + kept, to + padded, uint16_t{0});
   }
 }
@@ -136,10 +136,10 @@ struct Scores {
   uint16_t* queries;  // [kQueries, dim]
   float* scores;      // [kQueries, kLine]
 
-  Scores(Room& room, const Attention& a)
-      : keys(room, a.dim, a.padded_keys()),
-        queries(room.take<uint16_t>(kQueries * a.dim)),
-        scores(room.take<float>(kQueries * kLine)) {}
+  Scores(Workspace& workspace, const Attention& a)
+      : keys(workspace, a.dim, a.padded_keys()),
+        queries(workspace.take<uint16_t>(kQueries * a.dim)),
+        scores(workspace.take<float>(kQueries * kLine)) {}
 
   void load_head(const Attention& a, const Operands& o, const AttentionTile& t) const {
     pack_lines(o.k + a.k.at(t.batch, t.head, 0), a.k.line_stride, a.keys, a.dim, keys);
@@ -178,14 +178,14 @@ struct Forward {
   float* largest;     // of each query's scores
   float* totals;      // and of their exponentials
 
-  Forward(Room room, const Attention& a, int64_t* bytes = nullptr)
-      : scores(room, a),
-        values(room, a.padded_keys(), a.width),
-        weights(room.take<uint16_t>(kQueries * kLine)),
-        sums(room.take<float>(kQueries * a.width)),
-        largest(room.take<float>(kQueries)),
-        totals(room.take<float>(kQueries)) {
-    if (bytes != nullptr) *bytes = room.taken();
+  Forward(Workspace workspace, const Attention& a, int64_t* bytes = nullptr)
+      : scores(workspace, a),
+        values(workspace, a.padded_keys(), a.width),
+        weights(workspace.take<uint16_t>(kQueries * kLine)),
+        sums(workspace.take<float>(kQueries * a.width)),
+        largest(workspace.take<float>(kQueries)),
+        totals(workspace.take<float>(kQueries)) {
+    if (bytes != nullptr) *bytes = workspace.taken();
   }
 
   // Brings the sums up to date with one more tile of keys.
@@ -203,7 +203,7 @@ struct Forward {
       scale_row(sums + i * a.width, a.width, keep);
       largest[i] = now;
     }
-    narrow_tile(scores.scores, t.queries, t.keys, weights, kLine);
+    downcast_tile(scores.scores, t.queries, t.keys, weights, kLine);
     multiply(units, {weights, kLine, values, t.key, 0, sums, a.width, t.queries, a.width, t.keys, true});
   }
 
@@ -211,7 +211,7 @@ struct Forward {
     for (int64_t i = 0; i < lines; ++i) {
       const bool seen = largest[i] != kUnseen;
       if (seen) scale_row(sums + i * a.width, a.width, 1 / totals[i]);
-      tiles::functions().narrow(y + i * a.width, sums + i * a.width, a.width);
+      tiles::functions().downcast(y + i * a.width, sums + i * a.width, a.width);
       if (lse != nullptr) lse[i] = seen ? largest[i] + std::log(totals[i]) : kUnseen;
     }
   }
@@ -258,7 +258,7 @@ float dot(const uint16_t* a, const uint16_t* b, int64_t count) {
 // kQueries lines become columns.
 void turn(const uint16_t* lines, int64_t length, uint16_t* to) {
   for (int64_t first = 0; first < length; first += kBlock) {
-    tiles::turn_rows(lines + first, length, kQueries, to + first * kQueries, kQueries);
+    tiles::transpose_rows(lines + first, length, kQueries, to + first * kQueries, kQueries);
   }
 }
 
@@ -266,32 +266,33 @@ void turn(const uint16_t* lines, int64_t length, uint16_t* to) {
 // which are packed at little cost, and only q and dy are turned.
 struct Backward {
   Scores scores;
-  Packed keys, values;                        // keys as rows, values' lines as columns
-  uint16_t *dy, *turned_dy, *turned_queries;  // of a tile: [kQueries, width], [width, kQueries], [dim, kQueries]
-  float* dscores;                             // [kQueries, kLine]
-  uint16_t* narrow;                           // scores or their gradients, [kQueries, kLine]
-  Packed packed;                              // the same
-  float* through;                             // of each query
-  int64_t line;                               // of dk and dv
-  float *dq, *dk, *dv;                        // [kQueries, dim], and for all keys [dim, line], [width, line]
-  float* room;                                // for turning them
+  Packed keys, values;  // keys as rows, values' lines as columns
+  uint16_t *dy, *transposed_dy,
+      *transposed_queries;  // of a tile: [kQueries, width], [width, kQueries], [dim, kQueries]
+  float* dscores;           // [kQueries, kLine]
+  uint16_t* downcast;       // scores or their gradients, [kQueries, kLine]
+  Packed packed;            // the same
+  float* through;           // of each query
+  int64_t line;             // of dk and dv
+  float *dq, *dk, *dv;      // [kQueries, dim], and for all keys [dim, line], [width, line]
+  float* workspace;         // for turning them
 
-  Backward(Room space, const Attention& a, int64_t* bytes = nullptr)
+  Backward(Workspace space, const Attention& a, int64_t* bytes = nullptr)
       : scores(space, a),
         keys(space, a.padded_keys(), a.dim),
         values(space, a.width, a.padded_keys()),
         dy(space.take<uint16_t>(kQueries * a.width)),
-        turned_dy(space.take<uint16_t>(kQueries * a.width)),
-        turned_queries(space.take<uint16_t>(kQueries * a.dim)),
+        transposed_dy(space.take<uint16_t>(kQueries * a.width)),
+        transposed_queries(space.take<uint16_t>(kQueries * a.dim)),
         dscores(space.take<float>(kQueries * kLine)),
-        narrow(space.take<uint16_t>(kQueries * kLine)),
+        downcast(space.take<uint16_t>(kQueries * kLine)),
         packed(space, kQueries, kKeys),
         through(space.take<float>(kQueries)),
         line(a.padded_keys() + kBlock),
         dq(space.take<float>(kQueries * a.dim)),
         dk(space.take<float>(line * a.dim)),
         dv(space.take<float>(line * a.width)),
-        room(space.take<float>(kQueries * std::max(a.dim, a.width))) {
+        workspace(space.take<float>(kQueries * std::max(a.dim, a.width))) {
     if (bytes != nullptr) *bytes = space.taken();
   }
 
@@ -305,10 +306,10 @@ struct Backward {
 
   void load_queries(const Attention& a, const Operands& o, const Gradients& g, const AttentionTile& t) const {
     scores.load_queries(a, o, t);
-    turn(scores.queries, a.dim, turned_queries);
+    turn(scores.queries, a.dim, transposed_queries);
     const uint16_t* given = g.dy + g.dy_heads.at(t.batch, t.head, t.query);
     tiles::pad_rows(given, g.dy_heads.line_stride, t.queries, a.width, dy, kQueries, a.width);
-    turn(dy, a.width, turned_dy);
+    turn(dy, a.width, transposed_dy);
     for (int64_t i = 0; i < t.queries; ++i) {
       through[i] = dot(dy + i * a.width, g.y + g.y_heads.at(t.batch, t.head, t.query + i), a.width);
     }
@@ -316,11 +317,11 @@ struct Backward {
   }
 
   // sums[columns, keys] += lines' tile, with lines' [columns, queries] and the tile [queries, keys].
-  void add_product(const tiles::Tiles& units, const AttentionTile& t, const uint16_t* turned_lines, const float* tile,
-                   float* sums, int64_t columns) const {
-    narrow_tile(tile, t.queries, t.keys, narrow, kLine);
-    pack_rows(narrow, kLine, t.queries, t.keys, packed);
-    multiply(units, {turned_lines, kQueries, packed, 0, 0, sums + t.key, line, columns, t.keys, t.queries, true});
+  void add_product(const tiles::Tiles& units, const AttentionTile& t, const uint16_t* transposed_lines,
+                   const float* tile, float* sums, int64_t columns) const {
+    downcast_tile(tile, t.queries, t.keys, downcast, kLine);
+    pack_rows(downcast, kLine, t.queries, t.keys, packed);
+    multiply(units, {transposed_lines, kQueries, packed, 0, 0, sums + t.key, line, columns, t.keys, t.queries, true});
   }
 
   // dV += P' dY, dK += dS' Q, dQ += dS K for one tile.
@@ -335,21 +336,21 @@ struct Backward {
         simd::functions().exp_in_place(weights + i * kLine, t.keys, lse[i]);
       }
     }
-    add_product(units, t, turned_dy, weights, dv, a.width);
+    add_product(units, t, transposed_dy, weights, dv, a.width);
     multiply(units, {dy, a.width, values, 0, t.key, dscores, kLine, t.queries, t.keys, a.width, false});
     for (int64_t i = 0; i < t.queries; ++i) {
       score_gradient(dscores + i * kLine, weights + i * kLine, t.keys, through[i], a.scale);
     }
-    add_product(units, t, turned_queries, dscores, dk, a.dim);
-    multiply(units, {narrow, kLine, keys, t.key, 0, dq, a.dim, t.queries, a.dim, t.keys, true});
+    add_product(units, t, transposed_queries, dscores, dk, a.dim);
+    multiply(units, {downcast, kLine, keys, t.key, 0, dq, a.dim, t.queries, a.dim, t.keys, true});
   }
 
   // Sums [columns, line] as lines of so many columns, a tile of keys at a time.
   void write_keys(const Attention& a, const float* sums, int64_t columns, uint16_t* to) const {
     for (int64_t key = 0; key < a.keys; key += kQueries) {
       const int64_t count = std::min(kQueries, a.keys - key);
-      simd::functions().transpose(sums + key, line, room, columns, columns, count);
-      tiles::functions().narrow(to + key * columns, room, count * columns);
+      simd::functions().transpose(sums + key, line, workspace, columns, columns, count);
+      tiles::functions().downcast(to + key * columns, workspace, count * columns);
     }
   }
 };
@@ -363,7 +364,7 @@ void backward_head(const Attention& a, const Operands& o, const Gradients& g, co
     b.load_queries(a, o, g, t);
     const int64_t line = head * a.queries + t.query;
     for_keys(a, t, [&](const AttentionTile& tile) { b.take_in(units, a, o, g.lse + line, tile); });
-    tiles::functions().narrow(g.dq + line * a.dim, b.dq, t.queries * a.dim);
+    tiles::functions().downcast(g.dq + line * a.dim, b.dq, t.queries * a.dim);
   }
   b.write_keys(a, b.dk, a.dim, g.dk + head * a.keys * a.dim);
   b.write_keys(a, b.dv, a.width, g.dv + head * a.keys * a.width);
@@ -371,41 +372,41 @@ void backward_head(const Attention& a, const Operands& o, const Gradients& g, co
 
 }  // namespace
 
-bool attends_by_units(const Use& use, int first) {
-  const Tensor& q = use.in(first);
-  const Tensor& v = use.in(first + 2);
+bool attends_by_units(const KernelCall& call, int first) {
+  const TensorDesc& q = call.in(first);
+  const TensorDesc& v = call.in(first + 2);
   const int mask = first == 0 ? 3 : 6;
-  if (!use.matrix_units || q.dtype != DType::bf16 || q.elements() == 0 || v.elements() == 0) return false;
-  if (mask < use.arity() && use.in(mask).dtype != DType::boolean) return false;
-  const auto even_lines = [&](int i) { return use.in(i).stride(2) % 2 == 0; };  // pairs are moved together
+  if (!call.amx_tiles || q.dtype != DType::bf16 || q.elements() == 0 || v.elements() == 0) return false;
+  if (mask < call.arity() && call.in(mask).dtype != DType::boolean) return false;
+  const auto even_lines = [&](int i) { return call.in(i).stride(2) % 2 == 0; };  // pairs are moved together
   return q.shape[3] % tiles::kDepth == 0 && v.shape[3] % tiles::kDepth == 0 && even_lines(first + 1) &&
          even_lines(first + 2);
 }
 
-Kernel units_forward(const Use& use) {
-  const Attention a(use, 0, 3);
+Kernel units_forward(const KernelCall& call) {
+  const Attention a(call, 0, 3);
   int64_t each = 0;
-  Forward(Room(nullptr), a, &each);
-  return {a.threads * each, [=, wants_lse = use.wants(1)](const Memory& m) -> Task {
+  Forward(Workspace(nullptr), a, &each);
+  return {a.threads * each, [=, wants_lse = call.produces(1)](const Memory& m) -> Task {
             return [=, o = Operands(m, 0, 3), y = m.out<uint16_t>(), lse = wants_lse ? m.out<float>(1) : nullptr,
                     scratch = m.scratch] {
               parallel(a.threads, a.all_heads() * a.tiles_of_queries(), 1, [&](int part, int64_t begin, int64_t end) {
-                forward_tiles(a, o, Forward(Room(scratch + part * each), a), begin, end, y, lse);
+                forward_tiles(a, o, Forward(Workspace(scratch + part * each), a), begin, end, y, lse);
               });
             };
           }};
 }
 
-Kernel units_backward(const Use& use) {
-  const Attention a(use, 1, 6);
+Kernel units_backward(const KernelCall& call) {
+  const Attention a(call, 1, 6);
   int64_t each = 0;
-  Backward(Room(nullptr), a, &each);
-  return {a.threads * each, [=, dy_heads = Heads(use.in(0)), y_heads = Heads(use.in(4))](const Memory& m) -> Task {
+  Backward(Workspace(nullptr), a, &each);
+  return {a.threads * each, [=, dy_heads = Heads(call.in(0)), y_heads = Heads(call.in(4))](const Memory& m) -> Task {
             const Gradients g{m.in<uint16_t>(0),  m.in<uint16_t>(4),  m.in<float>(5), m.out<uint16_t>(0),
                               m.out<uint16_t>(1), m.out<uint16_t>(2), dy_heads,       y_heads};
             return [=, o = Operands(m, 1, 6), scratch = m.scratch] {
               parallel(a.threads, a.all_heads(), 1, [&](int part, int64_t begin, int64_t end) {
-                const Backward b(Room(scratch + part * each), a);
+                const Backward b(Workspace(scratch + part * each), a);
                 const tiles::Tiles units;
                 for (int64_t head = begin; head < end; ++head) backward_head(a, o, g, units, b, head);
               });

@@ -19,7 +19,7 @@ inline ProductTypes product_types(DType x) {
   return {DType::f32, DType::f32, DType::f32};
 }
 
-// A sum as it lies in memory, of i32 or f32.
+// A sum in place in memory, of i32 or f32.
 template <class Sum>
 [[gnu::always_inline]] inline float as_number(uint32_t bits) {
   return static_cast<float>(std::bit_cast<Sum>(bits));

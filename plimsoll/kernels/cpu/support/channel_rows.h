@@ -16,7 +16,7 @@ struct ChannelRows {
   int64_t count, channels;
   int threads;
 
-  ChannelRows(const Tensor& image, int thread_count)
+  ChannelRows(const TensorDesc& image, int thread_count)
       : count(image.elements() / image.shape[1]), channels(image.shape[1]), threads(thread_count) {}
 
   // Scratch for sums of `kinds` things, and the sums themselves once they are made, [kinds, channels].

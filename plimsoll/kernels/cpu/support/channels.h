@@ -5,11 +5,11 @@
 #include <array>
 
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
-#include "plimsoll/kernels/cut.h"
 #include "plimsoll/kernels/kernel.h"
+#include "plimsoll/kernels/tiling.h"
 
 namespace plimsoll::kernels {
 
@@ -60,9 +60,9 @@ struct Channels {
   int64_t positions;  // in a plane
   int64_t lanes;
   bool channels_last;
-  Tensor image;
+  TensorDesc image;
 
-  explicit Channels(const Tensor& tensor)
+  explicit Channels(const TensorDesc& tensor)
       : batch(tensor.shape[0]),
         channels(tensor.shape[1]),
         positions(Shape(tensor.shape.dims().subspan(2)).elements()),
@@ -91,28 +91,28 @@ struct Channels {
   }
 
   // A plane as f32: where it lies, or in `room`.
-  const float* read(const WideInput& x, int64_t n, int64_t group, float* room) const {
-    if (!channels_last) return x.line(at(n, group), plane_size(), room);
-    widen_planes(image, x.data, n * channels + group * lanes, lanes, room, 1);
-    return room;
+  const float* read(const WideInput& x, int64_t n, int64_t group, float* workspace) const {
+    if (!channels_last) return x.line(at(n, group), plane_size(), workspace);
+    upcast_planes(image, x.data, n * channels + group * lanes, lanes, workspace, 1);
+    return workspace;
   }
   // Calls f(where the plane is to be made).
   template <class F>
-  void write(const WideOutput& y, int64_t n, int64_t group, float* room, const F& f) const {
-    float* plane = y.line(at(n, group), room);
+  void write(const WideOutput& y, int64_t n, int64_t group, float* workspace, const F& f) const {
+    float* plane = y.line(at(n, group), workspace);
     f(plane);
     if (channels_last) {
-      narrow_planes(image, plane, y.data, n * channels + group * lanes, lanes, 1);
+      downcast_planes(image, plane, y.data, n * channels + group * lanes, lanes, 1);
     } else {
       y.keep(at(n, group), plane_size(), plane);
     }
   }
 
   // Scratch that has place for `planes` planes of f32 for each thread, when some tensors are f16 or bf16.
-  int64_t room_bytes(const Use& use, int planes) const {
-    return has_halves(use) ? use.threads * planes * align_up(plane_size() * 4, kAlignment) : 0;
+  int64_t workspace_bytes(const KernelCall& call, int planes) const {
+    return has_low_precision(call) ? call.threads * planes * align_up(plane_size() * 4, kAlignment) : 0;
   }
-  float* room(std::byte* scratch, int planes, int part, int plane) const {
+  float* workspace(std::byte* scratch, int planes, int part, int plane) const {
     if (scratch == nullptr) return nullptr;  // all are f32
     return reinterpret_cast<float*>(scratch + (part * planes + plane) * align_up(plane_size() * 4, kAlignment));
   }

@@ -13,18 +13,18 @@ struct Conv : ConvWindow {
   dnnl::memory::dims x, w, y;
   DType dtype;
 
-  Conv(const Use& use, const Shape& x_shape, const Shape& w_shape, const Shape& y_shape)
-      : x(dims_of(x_shape)), w(dims_of(w_shape)), y(dims_of(y_shape)), dtype(use.in(0).dtype) {
-    const program::Call& call = use.call;
+  Conv(const KernelCall& call, const Shape& x_shape, const Shape& w_shape, const Shape& y_shape)
+      : x(dims_of(x_shape)), w(dims_of(w_shape)), y(dims_of(y_shape)), dtype(call.in(0).dtype) {
+    const program::OpCall& op_call = call.op;
     const program::Dims kernel(Shape(w_shape.dims().subspan(2)));
-    const program::Window window = program::window_of(call, kernel);
+    const program::Window window = program::window_of(op_call, kernel);
     for (int axis = 0; axis < window.rank(); ++axis) {
       stride.push_back(window.stride[axis].constant());
       dilation.push_back(window.dilation[axis].constant() - 1);
       begin.push_back(window.begin[axis].constant());
       end.push_back(windows_end(window, axis));
     }
-    const int64_t groups = call.integer("groups");
+    const int64_t groups = op_call.integer("groups");
     if (groups == 1) return;
     w[0] /= groups;
     w.insert(w.begin(), groups);

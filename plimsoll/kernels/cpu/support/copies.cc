@@ -16,7 +16,7 @@ int axis_to_cut(const Shape& shape, int threads) {
   return static_cast<int>((enough != dims.end() ? enough : longest) - dims.begin());
 }
 
-Tensor with_size(Tensor tensor, int axis, int64_t size) {
+TensorDesc with_size(TensorDesc tensor, int axis, int64_t size) {
   std::array<int64_t, Shape::kMaxRank> dims{};
   std::copy(tensor.shape.dims().begin(), tensor.shape.dims().end(), dims.begin());
   dims[static_cast<size_t>(axis)] = size;
@@ -26,7 +26,8 @@ Tensor with_size(Tensor tensor, int axis, int64_t size) {
 
 }  // namespace
 
-void copy_strided(const Tensor& source, const std::byte* from, const Tensor& target, std::byte* to, int threads) {
+void copy_strided(const TensorDesc& source, const std::byte* from, const TensorDesc& target, std::byte* to,
+                  int threads) {
   if (threads == 1 || source.elements() < 2 * kGrain) return copy_strided(source, from, target, to);
   const int axis = axis_to_cut(source.shape, threads);
   const int64_t size = element_bytes(source.dtype);
@@ -36,7 +37,7 @@ void copy_strided(const Tensor& source, const std::byte* from, const Tensor& tar
   });
 }
 
-void copy_to_contiguous(const Tensor& tensor, const std::byte* from, std::byte* to, int threads) {
+void copy_to_contiguous(const TensorDesc& tensor, const std::byte* from, std::byte* to, int threads) {
   copy_strided(tensor, from, contiguous(tensor.dtype, tensor.shape), to, threads);
 }
 

@@ -6,8 +6,9 @@
 namespace plimsoll::kernels {
 
 // Between any two layouts of one shape and dtype.
-void copy_strided(const Tensor& source, const std::byte* from, const Tensor& target, std::byte* to, int threads);
+void copy_strided(const TensorDesc& source, const std::byte* from, const TensorDesc& target, std::byte* to,
+                  int threads);
 
-void copy_to_contiguous(const Tensor& tensor, const std::byte* from, std::byte* to, int threads);
+void copy_to_contiguous(const TensorDesc& tensor, const std::byte* from, std::byte* to, int threads);
 
 }  // namespace plimsoll::kernels

@@ -7,7 +7,7 @@ namespace plimsoll::kernels {
 
 // make(T{}) for the T of a number.
 template <class F>
-Kernel for_number(const Use& use, DType dtype, const F& make) {
+Kernel for_number(const KernelCall& call, DType dtype, const F& make) {
   switch (dtype) {
     case DType::f32:
       return make(float{});
@@ -18,19 +18,19 @@ Kernel for_number(const Use& use, DType dtype, const F& make) {
     case DType::i32:
       return make(int32_t{});
     default:
-      use.unsupported("the CPU computes this in f32, f64, i32 and i64");
+      call.unsupported("the CPU computes this in f32, f64, i32 and i64");
   }
 }
 
 template <class F>
-Kernel for_real(const Use& use, DType dtype, const F& make) {
+Kernel for_real(const KernelCall& call, DType dtype, const F& make) {
   switch (dtype) {
     case DType::f32:
       return make(float{});
     case DType::f64:
       return make(double{});
     default:
-      use.unsupported("the CPU computes this in f32 and f64");
+      call.unsupported("the CPU computes this in f32 and f64");
   }
 }
 

@@ -126,23 +126,23 @@ dnnl::primitive_attr dnnl_attributes() {
 
 bool dnnl_prefers_blocks() { return machine_has(dnnl::cpu_isa::avx512_core); }
 
-bool dnnl_has_matrix_units() { return machine_has(dnnl::cpu_isa::avx512_core_amx); }
+bool dnnl_has_amx_tiles() { return machine_has(dnnl::cpu_isa::avx512_core_amx); }
 
 bool dnnl_multiplies_bytes() { return machine_has(dnnl::cpu_isa::avx512_core_vnni); }
 
-bool dnnl_computes(const Use& use) {
+bool dnnl_computes(const KernelCall& call) {
   static const bool multiplies = machine_has(dnnl::cpu_isa::avx512_core_bf16);
-  const auto computed = [](const Tensor& tensor) { return tensor.dtype == DType::bf16 && tensor.elements() > 0; };
-  if (!multiplies || !std::all_of(use.inputs.begin(), use.inputs.end(), computed)) return false;
-  for (size_t k = 0; k < use.outputs.size(); ++k) {
-    if (use.made[k] && !computed(use.outputs[k])) return false;
+  const auto computed = [](const TensorDesc& tensor) { return tensor.dtype == DType::bf16 && tensor.elements() > 0; };
+  if (!multiplies || !std::all_of(call.inputs.begin(), call.inputs.end(), computed)) return false;
+  for (size_t k = 0; k < call.outputs.size(); ++k) {
+    if (call.requested[k] && !computed(call.outputs[k])) return false;
   }
   return true;
 }
 
 memory::dims dims_of(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
-memory::desc desc_of(const Tensor& tensor) {
+memory::desc desc_of(const TensorDesc& tensor) {
   const auto rank = tensor.shape.rank();
   if (tensor.blocked) {
     using Tag = memory::format_tag;

@@ -17,8 +17,8 @@ dnnl::primitive_attr dnnl_attributes();
 // Whether oneDNN convolves in blocks of kChannelBlock channels on this machine.
 bool dnnl_prefers_blocks();
 
-// Whether it has matrix units for bf16, which like channels last.
-bool dnnl_has_matrix_units();
+// Whether it has AMX tiles for bf16, which like channels last.
+bool dnnl_has_amx_tiles();
 
 // Whether sums of products of bytes are exact. (Without AVX-512 VNNI oneDNN multiplies bytes, too, but cuts off sums of
 // two products that 16 bits do not hold, or halves the weights first.)
@@ -26,11 +26,11 @@ bool dnnl_multiplies_bytes();
 
 // For KernelDef::native: that all numbers are bf16, and this machine multiplies such. (oneDNN does without, too, but
 // slower than f32.)
-bool dnnl_computes(const Use& use);
+bool dnnl_computes(const KernelCall& call);
 
 dnnl::memory::dims dims_of(const Shape& shape);
-// The tensor as it lies; as any layout that a primitive likes best; in row-major order.
-dnnl::memory::desc desc_of(const Tensor& tensor);
+// The tensor in place; as any layout that a primitive likes best; in row-major order.
+dnnl::memory::desc desc_of(const TensorDesc& tensor);
 dnnl::memory::desc any_desc(const dnnl::memory::dims& dims, DType dtype);
 dnnl::memory::desc plain_desc(const dnnl::memory::dims& dims, DType dtype);
 

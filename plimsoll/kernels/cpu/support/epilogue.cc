@@ -15,10 +15,10 @@ dnnl::primitive_attr Epilogue::attributes() const {
   return attributes;
 }
 
-Kernel then_relu(Kernel kernel, const Use& use) {
+Kernel then_relu(Kernel kernel, const KernelCall& call) {
   const int64_t scratch_bytes = kernel.scratch_bytes;
   return {scratch_bytes,
-          [kernel = std::move(kernel), count = use.out().elements(), threads = use.threads,
+          [kernel = std::move(kernel), count = call.out().elements(), threads = call.threads,
            relu = simd::functions().on_f32.relu](const Memory& m) -> Task {
             return [=, before = kernel.bind(m), y = m.out<float>()] {
               before();

@@ -13,11 +13,11 @@ struct Epilogue {
 };
 
 // The products that can have one, by the operands of conv, linear and matmul.
-Kernel conv_forward(const Use& use, const Epilogue& epilogue);
-Kernel linear_forward(const Use& use, const Epilogue& epilogue);
-Kernel matmul_forward(const Use& use, const Epilogue& epilogue);
+Kernel conv_forward(const KernelCall& call, const Epilogue& epilogue);
+Kernel linear_forward(const KernelCall& call, const Epilogue& epilogue);
+Kernel matmul_forward(const KernelCall& call, const Epilogue& epilogue);
 
 // The kernel, and result 0 cut at zero in a pass of its own, for products that are not oneDNN's.
-Kernel then_relu(Kernel kernel, const Use& use);
+Kernel then_relu(Kernel kernel, const KernelCall& call);
 
 }  // namespace plimsoll::kernels

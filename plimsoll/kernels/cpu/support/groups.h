@@ -6,15 +6,15 @@
 
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/rows.h"
-#include "plimsoll/kernels/cut.h"
+#include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::kernels {
 
 // Some dimensions of a tensor, as a tensor.
-inline Tensor pick(const Tensor& tensor, program::AxisSet axes, bool in_set) {
+inline TensorDesc pick(const TensorDesc& tensor, program::AxisSet axes, bool in_set) {
   std::vector<int64_t> dims;
-  Tensor picked{tensor.dtype, {}, {}};
+  TensorDesc picked{tensor.dtype, {}, {}};
   for (int axis = 0; axis < tensor.shape.rank(); ++axis) {
     if (axes.test(static_cast<size_t>(axis)) != in_set) continue;
     picked.strides[dims.size()] = tensor.stride(axis);
@@ -25,25 +25,25 @@ inline Tensor pick(const Tensor& tensor, program::AxisSet axes, bool in_set) {
 }
 
 // The axes of a reduction, or of its gradient: operand 0 or result 0 has the dimensions that are reduced.
-inline program::AxisSet axes_of(const Use& use) {
-  return program::reduced_axes(use.call, std::max(use.in(0).shape.rank(), use.out().shape.rank()));
+inline program::AxisSet axes_of(const KernelCall& call) {
+  return program::reduced_axes(call.op, std::max(call.in(0).shape.rank(), call.out().shape.rank()));
 }
 
 // Reductions and their gradients by rows, which all their operands and results have, unless rows are what is reduced.
-inline Cut by_kept_rows(const Use& use) {
-  const bool has_rows = use.in(0).shape.rank() > 0 && use.out().shape.rank() > 0;
-  if (!has_rows || axes_of(use).test(0)) return {};
-  const auto all = [](const std::vector<Tensor>& tensors) {
+inline Tiling by_kept_rows(const KernelCall& call) {
+  const bool has_rows = call.in(0).shape.rank() > 0 && call.out().shape.rank() > 0;
+  if (!has_rows || axes_of(call).test(0)) return {};
+  const auto all = [](const std::vector<TensorDesc>& tensors) {
     std::vector<int> places(tensors.size());
     std::iota(places.begin(), places.end(), 0);
     return places;
   };
-  return by_rows(use, all(use.inputs), all(use.outputs));
+  return by_rows(call, all(call.inputs), all(call.outputs));
 }
 
 class Groups {
  public:
-  Groups(const Tensor& tensor, program::AxisSet axes)
+  Groups(const TensorDesc& tensor, program::AxisSet axes)
       : kept_(pick(tensor, axes, false).shape, {pick(tensor, axes, false)}),
         reduced_(pick(tensor, axes, true).shape, {pick(tensor, axes, true)}),
         count_(pick(tensor, axes, false).elements()),

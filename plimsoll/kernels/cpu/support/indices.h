@@ -16,9 +16,9 @@ struct IndexRange {
   bool from_end = false;  // negative ones count from the end
   std::string op;         // for messages
 
-  IndexRange(const Use& use, int operand, int64_t dimension, bool negative)
-      : size(dimension), from_end(negative), op(fmt::format("{} %{}", use.call.def.name, use.call.label)) {
-    if (use.in(operand).dtype != DType::i64) use.unsupported("the CPU reads indices of i64");
+  IndexRange(const KernelCall& call, int operand, int64_t dimension, bool negative)
+      : size(dimension), from_end(negative), op(fmt::format("{} %{}", call.op.def.name, call.op.label)) {
+    if (call.in(operand).dtype != DType::i64) call.unsupported("the CPU reads indices of i64");
   }
 
   // ArgumentError that names the first that is out of range.

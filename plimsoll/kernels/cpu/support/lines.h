@@ -24,7 +24,7 @@ struct Lines {
   int64_t stride = 1;
 
   // The tensor must be contiguous.
-  Lines(const Tensor& tensor, int axis) : length(tensor.shape[axis]) {
+  Lines(const TensorDesc& tensor, int axis) : length(tensor.shape[axis]) {
     for (int i = 0; i < axis; ++i) outer *= tensor.shape[i];
     for (int i = axis + 1; i < tensor.shape.rank(); ++i) stride *= tensor.shape[i];
   }

@@ -25,9 +25,9 @@ void map(float* y, const float* x, const float* z, int64_t count, F f) {
 
 // y = f(x)
 template <class F>
-Kernel map_kernel(const Use& use, F f) {
-  use.require_f32(0);
-  return plain([count = use.out().elements(), threads = use.threads, f](const Memory& memory) -> Task {
+Kernel map_kernel(const KernelCall& call, F f) {
+  call.require_f32(0);
+  return plain([count = call.out().elements(), threads = call.threads, f](const Memory& memory) -> Task {
     return [=, x = memory.in<float>(0), y = memory.out<float>()] {
       parallel(threads, count, kGrain,
                [=](int, int64_t begin, int64_t end) { map(y + begin, x + begin, end - begin, f); });
@@ -37,10 +37,10 @@ Kernel map_kernel(const Use& use, F f) {
 
 // y = f(x, z), all of one shape
 template <class F>
-Kernel map2_kernel(const Use& use, F f) {
-  use.require_f32(0);
-  use.require_f32(1);
-  return plain([count = use.out().elements(), threads = use.threads, f](const Memory& memory) -> Task {
+Kernel map2_kernel(const KernelCall& call, F f) {
+  call.require_f32(0);
+  call.require_f32(1);
+  return plain([count = call.out().elements(), threads = call.threads, f](const Memory& memory) -> Task {
     return [=, x = memory.in<float>(0), z = memory.in<float>(1), y = memory.out<float>()] {
       parallel(threads, count, kGrain,
                [=](int, int64_t begin, int64_t end) { map(y + begin, x + begin, z + begin, end - begin, f); });

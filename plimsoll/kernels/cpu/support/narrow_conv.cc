@@ -82,9 +82,9 @@ void backward_rows(const NarrowConv& c, const Image& image, int64_t first, int64
 
 }  // namespace
 
-std::optional<NarrowConv> narrow_conv(const program::Call& call, const Shape& x, const Shape& w, const Shape& y) {
-  if (x.rank() != 4 || call.integer("groups") != 1 || y.elements() == 0) return std::nullopt;
-  const program::Window window = program::window_of(call, program::Dims(Shape(w.dims().subspan(2))));
+std::optional<NarrowConv> narrow_conv(const program::OpCall& op_call, const Shape& x, const Shape& w, const Shape& y) {
+  if (x.rank() != 4 || op_call.integer("groups") != 1 || y.elements() == 0) return std::nullopt;
+  const program::Window window = program::window_of(op_call, program::Dims(Shape(w.dims().subspan(2))));
   for (int axis = 0; axis < 2; ++axis) {
     if (window.stride[axis] != 1 || window.dilation[axis] != 1) return std::nullopt;
   }
@@ -96,8 +96,8 @@ std::optional<NarrowConv> narrow_conv(const program::Call& call, const Shape& x,
   return suits ? std::optional(c) : std::nullopt;
 }
 
-Kernel narrow_forward(const NarrowConv& c, const Use& use) {
-  return {scratch_of(c, use.threads), [c, threads = use.threads](const Memory& m) -> Task {
+Kernel narrow_forward(const NarrowConv& c, const KernelCall& call) {
+  return {scratch_of(c, call.threads), [c, threads = call.threads](const Memory& m) -> Task {
             return [=, x = m.in<float>(0), w = m.in<float>(1), bias = m.in<float>(2), y = m.out<float>(),
                     scratch = m.scratch] {
               for_rows(c, threads, x, scratch, [&](int, int64_t n, const Image& image, int64_t first, int64_t end) {
@@ -111,11 +111,11 @@ Kernel narrow_forward(const NarrowConv& c, const Use& use) {
           }};
 }
 
-Kernel narrow_backward_weights(const NarrowConv& c, const Use& use) {
-  const int64_t images = scratch_of(c, use.threads);
+Kernel narrow_backward_weights(const NarrowConv& c, const KernelCall& call) {
+  const int64_t images = scratch_of(c, call.threads);
   const int64_t count = c.out * c.taps();  // of dw; each thread has sums of its own
-  const int64_t sums = use.threads * count;
-  return {images + sums * static_cast<int64_t>(sizeof(double)), [=, threads = use.threads](const Memory& m) -> Task {
+  const int64_t sums = call.threads * count;
+  return {images + sums * static_cast<int64_t>(sizeof(double)), [=, threads = call.threads](const Memory& m) -> Task {
             return [=, dy = m.in<float>(0), x = m.in<float>(1), dw = m.out<float>(), scratch = m.scratch,
                     partial = m.scratch_at<double>(images)] {
               std::fill_n(partial, sums, 0.0);

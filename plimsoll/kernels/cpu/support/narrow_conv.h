@@ -1,4 +1,4 @@
-// Convolutions of images with few channels, such as the first of a net, over planes in row-major order as they lie.
+// Convolutions of images with few channels, such as the first of a net, over planes in row-major order in place.
 // The layouts that oneDNN likes would cost a copy of the result, which is many times as large as what it is made of.
 #pragma once
 
@@ -20,11 +20,11 @@ struct NarrowConv {
 };
 
 // Nothing when oneDNN is the better choice: many channels, small planes, strides.
-std::optional<NarrowConv> narrow_conv(const program::Call& call, const Shape& x, const Shape& w, const Shape& y);
+std::optional<NarrowConv> narrow_conv(const program::OpCall& op_call, const Shape& x, const Shape& w, const Shape& y);
 
 // Operands x, w and perhaps a bias.
-Kernel narrow_forward(const NarrowConv& conv, const Use& use);
+Kernel narrow_forward(const NarrowConv& conv, const KernelCall& call);
 // Operands dy and x; the result is dw.
-Kernel narrow_backward_weights(const NarrowConv& conv, const Use& use);
+Kernel narrow_backward_weights(const NarrowConv& conv, const KernelCall& call);
 
 }  // namespace plimsoll::kernels

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
@@ -123,9 +123,9 @@ void add_places(const WeightGradient& c, const tiles::Tiles& units, const uint16
 // dw[out, taps] of the sums that the threads made.
 void add_up(const WeightGradient& c, int parts, const std::byte* scratch, const WideOutput& dw) {
   const Panel panel(c);
-  float room[kMostTaps];
+  float workspace[kMostTaps];
   for (int64_t o = 0; o < c.out; ++o) {
-    float* line = dw.line(o * rows_of(c), room);
+    float* line = dw.line(o * rows_of(c), workspace);
     for (int64_t tap = 0; tap < rows_of(c); ++tap) {
       double sum = 0;
       for (int part = 0; part < parts; ++part) {
@@ -140,19 +140,19 @@ void add_up(const WeightGradient& c, int parts, const std::byte* scratch, const 
 
 }  // namespace
 
-std::optional<WeightGradient> narrow_weights(const Use& use) {
-  const Tensor& x = use.in(1);
-  const bool lies_so = x.dtype == DType::bf16 && x.is_contiguous() && !x.blocked;
-  if (!use.matrix_units || !use.in(0).channels_last || !lies_so) return std::nullopt;
-  const auto c = weight_gradient(use);
+std::optional<WeightGradient> narrow_weights(const KernelCall& call) {
+  const TensorDesc& x = call.in(1);
+  const bool has_its_layout = x.dtype == DType::bf16 && x.is_contiguous() && !x.blocked;
+  if (!call.amx_tiles || !call.in(0).channels_last || !has_its_layout) return std::nullopt;
+  const auto c = weight_gradient(call);
   const bool suits = c && c->in <= kMostChannels && c->out % tiles::kBlock == 0 && rows_of(*c) <= kMostTaps &&
                      c->dilation_h == 1 && c->dilation_w == 1;
   return suits ? c : std::nullopt;
 }
 
-Kernel narrow_weights_kernel(const WeightGradient& c, const Use& use) {
+Kernel narrow_weights_kernel(const WeightGradient& c, const KernelCall& call) {
   const Panel panel(c);
-  return {use.threads * panel.bytes, [=, threads = use.threads, result = use.out()](const Memory& m) -> Task {
+  return {call.threads * panel.bytes, [=, threads = call.threads, result = call.out()](const Memory& m) -> Task {
             return [=, dy = m.in<uint16_t>(0), x = m.in<uint16_t>(1), dw = WideOutput(result, m.outputs[0]),
                     scratch = m.scratch] {
               parallel(threads, c.places(), kPanel, [&](int part, int64_t begin, int64_t end) {

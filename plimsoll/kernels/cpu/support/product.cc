@@ -31,7 +31,7 @@ dnnl::memory::desc bias_desc(const Product& product) {
 
 }  // namespace
 
-Tensor transposed(Tensor tensor) {
+TensorDesc transposed(TensorDesc tensor) {
   const auto rank = static_cast<size_t>(tensor.shape.rank());
   std::vector<int64_t> dims(tensor.shape.dims().begin(), tensor.shape.dims().end());
   std::swap(dims[rank - 1], dims[rank - 2]);
@@ -40,11 +40,11 @@ Tensor transposed(Tensor tensor) {
   return tensor;
 }
 
-Kernel product_kernel(const Product& product, const Use& use, const Epilogue& epilogue) {
-  for (int i = 0; i < use.arity() && use.in(i).dtype != DType::bf16; ++i) use.require_f32(i);
+Kernel product_kernel(const Product& product, const KernelCall& call, const Epilogue& epilogue) {
+  for (int i = 0; i < call.arity() && call.in(i).dtype != DType::bf16; ++i) call.require_f32(i);
   if (product.a.elements() == 0 || product.b.elements() == 0) {
     const Kernel kernel = empty_sum(product, epilogue);
-    return epilogue.relu ? then_relu(kernel, use) : kernel;
+    return epilogue.relu ? then_relu(kernel, call) : kernel;
   }
   const auto a = desc_of(product.a);
   const auto b = desc_of(product.b);

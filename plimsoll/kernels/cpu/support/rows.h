@@ -13,7 +13,7 @@ template <size_t N>
 class Rows {
  public:
   // Operands broadcast to `shape`.
-  Rows(const Shape& shape, const std::array<Tensor, N>& operands) {
+  Rows(const Shape& shape, const std::array<TensorDesc, N>& operands) {
     for (int axis = 0; axis < shape.rank(); ++axis) append(shape, operands, axis);
     if (rank_ == 0) rank_ = 1;
   }
@@ -39,7 +39,7 @@ class Rows {
  private:
   size_t last() const { return rank_ - 1; }
 
-  void append(const Shape& shape, const std::array<Tensor, N>& operands, int axis) {
+  void append(const Shape& shape, const std::array<TensorDesc, N>& operands, int axis) {
     if (shape[axis] == 1) return;
     std::array<int64_t, N> strides{};
     bool joins = rank_ > 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
 
@@ -97,10 +97,10 @@ class Block {
 
   // dw[out, in, taps] of the sums, which are by taps.
   void write(int64_t first_out, int64_t first_in) const {
-    auto* room = reinterpret_cast<float*>(own_ + layout_.dw_offset);
+    auto* workspace = reinterpret_cast<float*>(own_ + layout_.dw_offset);
     for (int64_t o = 0; o < kBlock; ++o) {
       const int64_t place = ((first_out + o) * c_.in + first_in) * c_.taps();
-      float* line = p_.dw.line(place, room);
+      float* line = p_.dw.line(place, workspace);
       for (int64_t tap = 0; tap < c_.taps(); ++tap) {
         const float* from = sums(first_out, tap) + o * kBlock;
         for (int64_t i = 0; i < kBlock; ++i) line[i * c_.taps() + tap] = from[i];
@@ -118,10 +118,11 @@ class Block {
 void run(const WeightGradient& c, const Pointers& p, int threads) {
   const Layout layout(c);
   std::fill_n(p.scratch + layout.zeros_offset, c.in * 2, std::byte{0});
-  auto* turned = reinterpret_cast<uint16_t*>(p.scratch);
+  auto* transposed = reinterpret_cast<uint16_t*>(p.scratch);
   parallel(threads, c.out / kBlock, 1, [&](int, int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
-      tiles::turn_rows(p.dy + block * kBlock, c.out, c.places(), turned + block * kBlock * layout.line, layout.line);
+      tiles::transpose_rows(p.dy + block * kBlock, c.out, c.places(), transposed + block * kBlock * layout.line,
+                            layout.line);
     }
   });
   parallel(threads, c.in / kBlock, 1, [&](int part, int64_t begin, int64_t end) {
@@ -133,18 +134,18 @@ void run(const WeightGradient& c, const Pointers& p, int threads) {
 
 }  // namespace
 
-std::optional<WeightGradient> small_image_weights(const Use& use) {
-  if (!use.matrix_units || !use.in(0).channels_last || !use.in(1).channels_last) return std::nullopt;
-  const auto c = weight_gradient(use);
+std::optional<WeightGradient> small_image_weights(const KernelCall& call) {
+  if (!call.amx_tiles || !call.in(0).channels_last || !call.in(1).channels_last) return std::nullopt;
+  const auto c = weight_gradient(call);
   const auto suits = [](int64_t channels) { return channels >= kFewestChannels && channels % kBlock == 0; };
   const bool small = c && c->places() > 0 && c->places() <= kMostPlaces && c->taps() <= kMostTaps;
   return small && suits(c->in) && suits(c->out) ? c : std::nullopt;
 }
 
-Kernel small_image_weights_kernel(const WeightGradient& c, const Use& use) {
+Kernel small_image_weights_kernel(const WeightGradient& c, const KernelCall& call) {
   const Layout layout(c);
-  return {layout.shared_bytes + use.threads * layout.thread_bytes,
-          [=, threads = use.threads, result = use.out()](const Memory& m) -> Task {
+  return {layout.shared_bytes + call.threads * layout.thread_bytes,
+          [=, threads = call.threads, result = call.out()](const Memory& m) -> Task {
             return [=, p = Pointers{m.in<uint16_t>(0), m.in<uint16_t>(1), WideOutput(result, m.outputs[0]),
                                     m.scratch}] { run(c, p, threads); };
           }};

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "plimsoll/base/bytes.h"
-#include "plimsoll/kernels/cpu/support/halves_copy.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/kernel.h"
@@ -54,14 +54,14 @@ struct ColumnSums {
   void run(const WideInput& x, float* scratch, const WideOutput& y) const {
     constexpr int64_t kColumns = kAlignment / 4;  // that are not worth dividing
     const int64_t grain = kGrain / (rows * kColumns + 1) + 1;
-    float* room = scratch + columns;
+    float* workspace = scratch + columns;
     float* total = y.line(0, scratch);
     parallel(threads, (columns + kColumns - 1) / kColumns, grain, [&](int, int64_t begin, int64_t end) {
       const int64_t first = begin * kColumns;
       const int64_t count = std::min(end * kColumns, columns) - first;
       float* sum = total + first;
       for (int64_t j = 0; j < count; ++j) sum[j] = 0;
-      for (int64_t i = 0; i < rows; ++i) add_row(sum, x.line(i * columns + first, count, room + first), count);
+      for (int64_t i = 0; i < rows; ++i) add_row(sum, x.line(i * columns + first, count, workspace + first), count);
     });
     y.keep(0, columns, total);
   }

@@ -32,7 +32,7 @@ struct Unfolding {
   int64_t channels;
   bool blocked;
 
-  Unfolding(const Conv& c, const Tensor& x)
+  Unfolding(const Conv& c, const TensorDesc& x)
       : in(c.x, 2, 1),
         out(c.y, 2, 1),
         kernel(c.w, 2, 1),
@@ -87,10 +87,10 @@ int64_t part_of_batch(int64_t batch, int64_t sample_bytes) {
 }
 
 // dy of some samples, [samples, channels, ..], as [samples * positions, channels].
-Kernel rows_of_channels(const Tensor& dy, int64_t samples) {
+Kernel rows_of_channels(const TensorDesc& dy, int64_t samples) {
   memory::dims dims = dims_of(dy.shape);
   dims[0] = samples;
-  Tensor part = dy;
+  TensorDesc part = dy;
   part.shape = Shape(std::span(dims));
   using Tag = memory::format_tag;
   constexpr Tag kChannelsLast[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
@@ -118,19 +118,19 @@ bool suits_unfolding(const Conv& conv, const dnnl::primitive_desc_base& primitiv
   return one_group && unfolds && dnnl_prefers_blocks();
 }
 
-Kernel unfolded_backward_weights(const Conv& conv, const Use& use) {
-  const Unfolding unfolding(conv, use.in(1));
+Kernel unfolded_backward_weights(const Conv& conv, const KernelCall& call) {
+  const Unfolding unfolding(conv, call.in(1));
   const int64_t columns = unfolding.columns();
   const int64_t outs = conv.y[1];
   const int64_t batch = conv.x[0];
   const int64_t samples = part_of_batch(batch, unfolding.positions() * (columns + outs) * 4);
   const int64_t rows = samples * unfolding.positions();
-  const Kernel turn = rows_of_channels(use.in(0), samples);
+  const Kernel turn = rows_of_channels(call.in(0), samples);
   const Kernel multiply = product_onto(rows, outs, columns);
   const int64_t x_at = align_up(rows * outs * 4, kAlignment);
   const int64_t scratch_at = x_at + align_up(rows * columns * 4, kAlignment);
   return {scratch_at + std::max(turn.scratch_bytes, multiply.scratch_bytes),
-          [=, threads = use.threads](const Memory& m) -> Task {
+          [=, threads = call.threads](const Memory& m) -> Task {
             std::vector<Task> turns;
             for (int64_t n = 0; n < batch; n += samples) {
               std::byte* dy = m.inputs[0] + n * outs * unfolding.positions() * 4;

@@ -10,6 +10,6 @@ namespace plimsoll::kernels {
 bool suits_unfolding(const Conv& conv, const dnnl::primitive_desc_base& primitive);
 
 // In f32. Operands dy and x; the result is dw. Samples are unfolded together as far as they take little scratch.
-Kernel unfolded_backward_weights(const Conv& conv, const Use& use);
+Kernel unfolded_backward_weights(const Conv& conv, const KernelCall& call);
 
 }  // namespace plimsoll::kernels

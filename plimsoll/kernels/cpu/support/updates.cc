@@ -8,7 +8,7 @@
 namespace plimsoll::kernels {
 namespace {
 
-float real(const Use& use, const char* attribute) { return static_cast<float>(use.call.real(attribute)); }
+float real(const KernelCall& call, const char* attribute) { return static_cast<float>(call.op.real(attribute)); }
 
 void update(const Momentum& s, float* w, float* velocity, const float* dw, int64_t count) {
   vectorised([=] {
@@ -45,8 +45,8 @@ void update(const Adam& s, float* w, float* mean, float* square, const float* dw
 
 bool UpdateScalars::skip() const { return scale != nullptr && std::isnan(*scale); }
 
-Momentum momentum_of(const Use& use) {
-  return {real(use, "weight_decay"), real(use, "momentum"), use.call.flag("nesterov")};
+Momentum momentum_of(const KernelCall& call) {
+  return {real(call, "weight_decay"), real(call, "momentum"), call.op.flag("nesterov")};
 }
 
 Momentum Momentum::now(const UpdateScalars& scalars) const {
@@ -61,8 +61,8 @@ void apply(const Momentum& s, float* w, float* velocity, const float* dw, int64_
   update(s, w, velocity, dw, count);
 }
 
-Adam adam_of(const Use& use, bool decoupled) {
-  return {use.call.real("beta1"), use.call.real("beta2"), real(use, "eps"), real(use, "weight_decay"), decoupled};
+Adam adam_of(const KernelCall& call, bool decoupled) {
+  return {call.op.real("beta1"), call.op.real("beta2"), real(call, "eps"), real(call, "weight_decay"), decoupled};
 }
 
 Adam Adam::now(const UpdateScalars& scalars, int64_t step) const {

@@ -24,7 +24,7 @@ struct Momentum {
 
   Momentum now(const UpdateScalars& scalars) const;
 };
-Momentum momentum_of(const Use& use);
+Momentum momentum_of(const KernelCall& call);
 
 void apply(const Momentum& update, float* w, float* velocity, const float* dw, int64_t count);
 
@@ -39,7 +39,7 @@ struct Adam {
 
   Adam now(const UpdateScalars& scalars, int64_t step) const;
 };
-Adam adam_of(const Use& use, bool decoupled);
+Adam adam_of(const KernelCall& call, bool decoupled);
 
 void apply(const Adam& update, float* w, float* mean, float* square, const float* dw, int64_t count);
 

@@ -4,12 +4,12 @@
 
 namespace plimsoll::kernels {
 
-std::optional<WeightGradient> weight_gradient(const Use& use) {
-  const Shape& dy = use.in(0).shape;
-  const Shape& x = use.in(1).shape;
-  const Shape& w = use.out().shape;
-  if (x.rank() != 4 || use.call.integer("groups") != 1) return std::nullopt;
-  const program::Window window = program::window_of(use.call, program::Dims(Shape(w.dims().subspan(2))));
+std::optional<WeightGradient> weight_gradient(const KernelCall& call) {
+  const Shape& dy = call.in(0).shape;
+  const Shape& x = call.in(1).shape;
+  const Shape& w = call.out().shape;
+  if (x.rank() != 4 || call.op.integer("groups") != 1) return std::nullopt;
+  const program::Window window = program::window_of(call.op, program::Dims(Shape(w.dims().subspan(2))));
   return WeightGradient{.batch = x[0],
                         .in = x[1],
                         .out = dy[1],

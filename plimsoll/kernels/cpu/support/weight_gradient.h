@@ -21,6 +21,6 @@ struct WeightGradient {
 };
 
 // Of images in one group; nothing for others.
-std::optional<WeightGradient> weight_gradient(const Use& use);
+std::optional<WeightGradient> weight_gradient(const KernelCall& call);
 
 }  // namespace plimsoll::kernels

@@ -36,7 +36,7 @@ Sizes sizes_of(const Conv& c) {
   return {c.x[0], c.x[1], c.w[0], c.x[2], c.x[3], c.y[2], c.y[3], c.begin[0], c.begin[1]};
 }
 
-Sizes turned(const Sizes& s) {
+Sizes flipped(const Sizes& s) {
   return {s.batch, s.out, s.in, s.rows, s.columns, s.height, s.width, 2 - s.top, 2 - s.left};
 }
 
@@ -140,15 +140,15 @@ struct Forward {
   Sizes s;
   Chunks chunks;
   Own own;
-  bool turns;  // the weights are [in, out, 3, 3] and turned around
+  bool flips;  // the weights are [in, out, 3, 3] and turned around
   bool onto;   // what y holds
   int threads;
 
-  Forward(const Sizes& sizes, int64_t most_tiles, bool turns_weights, bool adds, int thread_count)
+  Forward(const Sizes& sizes, int64_t most_tiles, bool flips_weights, bool adds, int thread_count)
       : s(sizes),
         chunks(s, most_tiles),
         own(s, chunks.tiles, kRows * (s.in + chunks.tiles) * kFactors),
-        turns(turns_weights),
+        flips(flips_weights),
         onto(adds),
         threads(thread_count) {}
 
@@ -184,10 +184,10 @@ struct Forward {
   // Of one output channel, to [factor, row of the block, channel].
   void transform_weights(const float* w, int64_t out, float* squares, float* factors_of_row, int64_t rows) const {
     const int64_t channels = s.in;
-    const int64_t step = turns ? s.out * kTaps : kTaps;
-    const float* from = turns ? w + out * kTaps : w + out * channels * kTaps;
+    const int64_t step = flips ? s.out * kTaps : kTaps;
+    const float* from = flips ? w + out * kTaps : w + out * channels * kTaps;
     for (int64_t tap = 0; tap < kTaps; ++tap) {
-      const float* of_tap = from + (turns ? kTaps - 1 - tap : tap);
+      const float* of_tap = from + (flips ? kTaps - 1 - tap : tap);
       for (int64_t channel = 0; channel < channels; ++channel)
         squares[tap * channels + channel] = of_tap[channel * step];
     }
@@ -336,36 +336,37 @@ struct Weights {
 
 // The largest chunks that keep to the limit; the smallest when scratch counts more than speed.
 template <class Make>
-auto within(int64_t limit, const Use& use, const Make& make) -> std::optional<decltype(make(int64_t{}))> {
-  for (int64_t tiles = use.least_scratch ? kFewestTiles : kMostTiles; tiles >= kFewestTiles; tiles /= 2) {
+auto within(int64_t limit, const KernelCall& call, const Make& make) -> std::optional<decltype(make(int64_t{}))> {
+  for (int64_t tiles = call.least_scratch ? kFewestTiles : kMostTiles; tiles >= kFewestTiles; tiles /= 2) {
     const auto made = make(tiles);
     if (made.scratch_bytes() <= limit) return made;
   }
   return std::nullopt;
 }
 
-bool can_turn(const Conv& c) {
+bool can_flip(const Conv& c) {
   return std::all_of(c.begin.begin(), c.begin.end(), [](int64_t begin) { return begin >= 0 && begin <= 2; });
 }
 
 }  // namespace
 
-std::optional<Kernel> winograd_forward(const Conv& conv, const Use& use, const Epilogue& epilogue, int64_t limit) {
+std::optional<Kernel> winograd_forward(const Conv& conv, const KernelCall& call, const Epilogue& epilogue,
+                                       int64_t limit) {
   const auto made = within(
-      limit, use, [&](int64_t tiles) { return Forward(sizes_of(conv), tiles, false, epilogue.onto, use.threads); });
+      limit, call, [&](int64_t tiles) { return Forward(sizes_of(conv), tiles, false, epilogue.onto, call.threads); });
   if (!made) return std::nullopt;
-  const Kernel kernel{made->scratch_bytes(), [forward = *made, biased = use.arity() > 2](const Memory& m) -> Task {
+  const Kernel kernel{made->scratch_bytes(), [forward = *made, biased = call.arity() > 2](const Memory& m) -> Task {
                         return [=, x = m.in<float>(0), w = m.in<float>(1), bias = biased ? m.in<float>(2) : nullptr,
                                 y = m.out<float>(),
                                 scratch = m.scratch_at<float>(0)] { forward.run(x, w, bias, y, scratch); };
                       }};
-  return epilogue.relu ? then_relu(kernel, use) : kernel;
+  return epilogue.relu ? then_relu(kernel, call) : kernel;
 }
 
-std::optional<Kernel> winograd_backward_data(const Conv& conv, const Use& use, int64_t limit) {
-  if (!can_turn(conv)) return std::nullopt;
+std::optional<Kernel> winograd_backward_data(const Conv& conv, const KernelCall& call, int64_t limit) {
+  if (!can_flip(conv)) return std::nullopt;
   const auto made = within(
-      limit, use, [&](int64_t tiles) { return Forward(turned(sizes_of(conv)), tiles, true, false, use.threads); });
+      limit, call, [&](int64_t tiles) { return Forward(flipped(sizes_of(conv)), tiles, true, false, call.threads); });
   if (!made) return std::nullopt;
   return Kernel{made->scratch_bytes(), [forward = *made](const Memory& m) -> Task {
                   return [=, dy = m.in<float>(0), w = m.in<float>(1), dx = m.out<float>(),
@@ -373,8 +374,8 @@ std::optional<Kernel> winograd_backward_data(const Conv& conv, const Use& use, i
                 }};
 }
 
-std::optional<Kernel> winograd_backward_weights(const Conv& conv, const Use& use, int64_t limit) {
-  const auto made = within(limit, use, [&](int64_t tiles) { return Weights(sizes_of(conv), tiles, use.threads); });
+std::optional<Kernel> winograd_backward_weights(const Conv& conv, const KernelCall& call, int64_t limit) {
+  const auto made = within(limit, call, [&](int64_t tiles) { return Weights(sizes_of(conv), tiles, call.threads); });
   if (!made) return std::nullopt;
   return Kernel{made->scratch_bytes(), [weights = *made](const Memory& m) -> Task {
                   return [=, dy = m.in<float>(0), x = m.in<float>(1), dw = m.out<float>(),

@@ -11,8 +11,9 @@
 namespace plimsoll::kernels {
 
 // Of convolutions with one group, strides and dilations of 1. Nothing where it would take more scratch than `limit`.
-std::optional<Kernel> winograd_forward(const Conv& conv, const Use& use, const Epilogue& epilogue, int64_t limit);
-std::optional<Kernel> winograd_backward_data(const Conv& conv, const Use& use, int64_t limit);
-std::optional<Kernel> winograd_backward_weights(const Conv& conv, const Use& use, int64_t limit);
+std::optional<Kernel> winograd_forward(const Conv& conv, const KernelCall& call, const Epilogue& epilogue,
+                                       int64_t limit);
+std::optional<Kernel> winograd_backward_data(const Conv& conv, const KernelCall& call, int64_t limit);
+std::optional<Kernel> winograd_backward_weights(const Conv& conv, const KernelCall& call, int64_t limit);
 
 }  // namespace plimsoll::kernels

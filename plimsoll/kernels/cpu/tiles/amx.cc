@@ -62,7 +62,7 @@ void multiply(const BlockProduct& p) {
 }
 
 // Machines with these units have the vector instructions as well.
-void narrow(uint16_t* y, const float* x, int64_t count) {
+void downcast(uint16_t* y, const float* x, int64_t count) {
   constexpr int64_t kLanes = 32;
   for (; count >= kLanes; count -= kLanes, x += kLanes, y += kLanes) {
     const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + kLanes / 2), _mm512_loadu_ps(x));
@@ -80,7 +80,7 @@ void narrow(uint16_t* y, const float* x, int64_t count) {
 
 }  // namespace
 
-const Functions kFunctions = {begin, multiply, end, narrow};
+const Functions kFunctions = {begin, multiply, end, downcast};
 
 }  // namespace plimsoll::kernels::tiles::amx
 #endif

@@ -1,5 +1,5 @@
 #include "plimsoll/kernels/cpu/simd/simd.h"
-#include "plimsoll/kernels/cpu/support/halves.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
 #include "plimsoll/kernels/cpu/tiles/pack.h"
 #include "plimsoll/kernels/cpu/tiles/tiles.h"
 
@@ -20,10 +20,10 @@ void multiply(const BlockProduct& p) {
   }
 }
 
-void narrow(uint16_t* y, const float* x, int64_t count) { simd::functions().bf16.narrow(y, x, count); }
+void downcast(uint16_t* y, const float* x, int64_t count) { simd::functions().bf16.downcast(y, x, count); }
 
 }  // namespace
 
-const Functions kFunctions = {nothing, multiply, nothing, narrow};
+const Functions kFunctions = {nothing, multiply, nothing, downcast};
 
 }  // namespace plimsoll::kernels::tiles::any

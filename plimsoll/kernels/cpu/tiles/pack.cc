@@ -65,7 +65,7 @@ void pack_rows(const uint16_t* const* rows, int64_t offset, int64_t depth, uint1
   pack_rest(rows[depth - 1] + offset, depth, to);
 }
 
-void turn_rows(const uint16_t* from, int64_t row, int64_t depth, uint16_t* to, int64_t to_row) {
+void transpose_rows(const uint16_t* from, int64_t row, int64_t depth, uint16_t* to, int64_t to_row) {
   for (int64_t k = 0; k < depth; k += kDepth, from += kDepth * row) {
     alignas(64) uint16_t packed[2 * kTileSize];
     pack_rows(from, row, std::min(kDepth, depth - k), packed);

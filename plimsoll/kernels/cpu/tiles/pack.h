@@ -33,7 +33,7 @@ void pack_lines(const uint16_t* from, int64_t line, int64_t columns, int64_t dep
 
 // A left operand that is given transposed: kBlock columns of `depth` rows that are `row` apart become kBlock rows,
 // `to_row` apart, with zeros up to a whole step.
-void turn_rows(const uint16_t* from, int64_t row, int64_t depth, uint16_t* to, int64_t to_row);
+void transpose_rows(const uint16_t* from, int64_t row, int64_t depth, uint16_t* to, int64_t to_row);
 
 // A left operand with fewer than kBlock rows, or not a multiple of kDepth long: zeros around a copy, `to_row` apart.
 void pad_rows(const uint16_t* from, int64_t row, int64_t rows, int64_t columns, uint16_t* to, int64_t to_rows,

@@ -1,4 +1,4 @@
-// Products of bf16 matrices on matrix units (Intel's AMX), whose registers are tiles of 16 rows of 64 bytes. oneDNN
+// Products of bf16 matrices on AMX tiles (Intel's AMX), whose registers are tiles of 16 rows of 64 bytes. oneDNN
 // uses them for products and convolutions; here are the pieces for kernels that need small products within their own
 // loops. Where a machine has no such units, plain code stands in for them, slowly: for tests.
 #pragma once
@@ -27,7 +27,7 @@ struct Functions {
   void (*multiply)(const BlockProduct& product);
   void (*end)();
   // To the nearest bf16; what is below the smallest normal number may become 0.
-  void (*narrow)(uint16_t* y, const float* x, int64_t count);
+  void (*downcast)(uint16_t* y, const float* x, int64_t count);
 };
 
 // Whether this machine has such units and the system lets us use them.

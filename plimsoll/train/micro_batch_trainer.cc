@@ -1,0 +1,110 @@
+#include "plimsoll/train/micro_batch_trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/train/synthetic.h"
+
+namespace plimsoll::train {
+namespace {
+
+using program::Program;
+using program::Value;
+
+int64_t size_of(const run::Executor& executor, Value sample) {
+  return executor.program()[sample].type.shape[0].constant();
+}
+
+run::Executor* find_executor(const MicroBatches& micro_batches, int64_t size) {
+  for (run::Executor* executor : micro_batches.micro_batches) {
+    if (size_of(*executor, micro_batches.samples.front()) == size) return executor;
+  }
+  throw ArgumentError(fmt::format("a micro-batch has {} samples, and no executor is bound to so many", size));
+}
+
+}  // namespace
+
+MicroBatches micro_batches_of(run::Session& session, std::vector<int64_t> sizes, const program::SplitStep& split) {
+  MicroBatches micro_batches{
+      std::move(sizes), {}, &session.executor(session.executors() - 1), split.mean, split.samples};
+  for (size_t i = 0; i + 1 < session.executors(); ++i) micro_batches.micro_batches.push_back(&session.executor(i));
+  return micro_batches;
+}
+
+MicroBatchTrainer::MicroBatchTrainer(MicroBatches micro_batches, const TrainerOptions& options)
+    : options_(options), micro_batches_(std::move(micro_batches)), steps_(options.steps_before) {
+  if (micro_batches_.samples.empty()) throw ArgumentError("a program without samples cannot be taken in micro-batches");
+  int64_t first = 0;
+  for (const int64_t size : micro_batches_.sizes) {
+    order_.push_back({find_executor(micro_batches_, size), first, size});
+    loss_of(order_.back().executor->program());
+    first += size;
+  }
+  if (!options_.batch)
+    options_.batch = std::make_shared<SyntheticBatch>(options.seed, micro_batches_.update->threads());
+}
+
+// What the micro-batch's loss is a mean over.
+double MicroBatchTrainer::counted(const MicroBatch& micro_batch, const Batch& batch) {
+  const program::LossMean& mean = micro_batches_.mean;
+  if (!mean.ignored) {
+    return static_cast<double>(micro_batch.executor->program()[mean.counted].type.shape.elements().constant());
+  }
+  batch.read(micro_batch.executor->program(), mean.counted, micro_batch.first,
+             micro_batch.executor->bytes(mean.counted));
+  const auto targets = micro_batch.executor->data<int64_t>(mean.counted);
+  return static_cast<double>(targets.size()) -
+         static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
+}
+
+// The share of each micro-batch in the loss of the whole batch.
+std::vector<double> MicroBatchTrainer::weights(const Batch& batch) {
+  if (micro_batches_.mean.is_sum) return std::vector<double>(order_.size(), 1.0);
+  std::vector<double> shares;
+  for (const MicroBatch& micro_batch : order_) shares.push_back(counted(micro_batch, batch));
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) share = all > 0 ? share / all : 0;
+  return shares;
+}
+
+float MicroBatchTrainer::run(const MicroBatch& micro_batch, float weight, const Batch& batch) {
+  run::Executor& executor = *micro_batch.executor;
+  const Program& program = executor.program();
+  for (const Value input : micro_batches_.samples) batch.read(program, input, micro_batch.first, executor.bytes(input));
+  executor.data<float>(program.find("micro_batch.weight"))[0] = weight;
+  for (const Value seed : seeds_of(program)) {
+    const auto pair = executor.data<int64_t>(seed);
+    pair[0] = static_cast<int64_t>(options_.seed) + steps_;
+    pair[1] = micro_batch.first;
+  }
+  executor.step();
+  return executor.data<float>(loss_of(program))[0];
+}
+
+// Inputs do not stay where the programs take turns.
+void MicroBatchTrainer::update() {
+  const Value rate = micro_batches_.update->program().find("optimizer.rate");
+  micro_batches_.update->data<float>(rate)[0] = static_cast<float>(options_.rate);
+  micro_batches_.update->step();
+}
+
+float MicroBatchTrainer::step(const Batch& batch) {
+  ++steps_;
+  const std::vector<double> shares = weights(batch);
+  double loss = 0;
+  bool counts = false;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    if (on_micro_batch) on_micro_batch(static_cast<int64_t>(i));
+    if (shares[i] == 0) continue;  // its mean is over nothing: not a number
+    loss += shares[i] * static_cast<double>(run(order_[i], static_cast<float>(shares[i]), batch));
+    counts = true;
+  }
+  update();
+  return counts ? static_cast<float>(loss) : std::numeric_limits<float>::quiet_NaN();
+}
+
+}  // namespace plimsoll::train

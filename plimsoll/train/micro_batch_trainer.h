@@ -1,0 +1,63 @@
+// Trains on a batch that is taken in micro-batches, so that only one of them is in memory: the same steps as Trainer's,
+// to rounding (program/split_step.h).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "plimsoll/program/split_step.h"
+#include "plimsoll/run/session.h"
+#include "plimsoll/train/trainer.h"
+
+namespace plimsoll::train {
+
+// Executors that take turns in one arena (run::Session), and which micro-batch is whose. They must outlive the trainer.
+struct MicroBatches {
+  std::vector<int64_t> sizes;                 // samples of each micro-batch, in the order of the batch
+  std::vector<run::Executor*> micro_batches;  // one for each size that there is, of the micro-batch program bound to it
+  run::Executor* update = nullptr;
+  program::LossMean mean;               // as split_training_step tells it
+  std::vector<program::Value> samples;  //
+};
+
+// Of a session that has an executor for each size of micro-batch, and last the one of the update.
+MicroBatches micro_batches_of(run::Session& session, std::vector<int64_t> sizes, const program::SplitStep& split);
+
+class MicroBatchTrainer {
+ public:
+  // ArgumentError for a size that no executor has. Parameters and state are the caller's; the sums of gradients among
+  // them are zero.
+  MicroBatchTrainer(MicroBatches micro_batches, const TrainerOptions& options);
+
+  // Runs a step on this batch and returns its loss, over the whole batch; it is not a number when the loss counts
+  // nothing in it.
+  float step(const Batch& batch);
+  // On the batch of the options.
+  float step() { return step(*options_.batch); }
+
+  void set_rate(double rate) { options_.rate = rate; }
+
+  int64_t steps() const { return steps_; }
+
+  // Called before each micro-batch of a step with the number of those that are done. What it throws ends the step half
+  // done.
+  std::function<void(int64_t)> on_micro_batch = {};
+
+ private:
+  struct MicroBatch {
+    run::Executor* executor;
+    int64_t first;  // sample
+    int64_t size;
+  };
+  std::vector<double> weights(const Batch& batch);
+  double counted(const MicroBatch& micro_batch, const Batch& batch);
+  float run(const MicroBatch& micro_batch, float weight, const Batch& batch);
+  void update();
+
+  TrainerOptions options_;
+  MicroBatches micro_batches_;
+  std::vector<MicroBatch> order_;
+  int64_t steps_;
+};
+
+}  // namespace plimsoll::train
