@@ -54,8 +54,10 @@ mkdir -p build
 stage format check_format
 stage layers scripts/check_layers.py
 stage "paths in docs" scripts/check_paths.py
+stage "words in docs" scripts/check_words.py
 tests release
 stage "README commands" scripts/check_readme.py build/release/cli/plimsoll
+stage "words in help" scripts/check_words.py build/release/cli/plimsoll
 stage "install and find_package" scripts/check_install.sh
 tests asan
 stage tidy scripts/tidy.sh

@@ -1,4 +1,4 @@
-// Kernels of steps in parts, and convolutions of few channels, against the reference.
+// Kernels of steps in micro-batches, and convolutions of few channels, against the reference.
 #include <gtest/gtest.h>
 
 #include "plimsoll/program/text.h"
