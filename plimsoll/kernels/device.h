@@ -22,6 +22,8 @@ struct DeviceOptions {
 const KernelTable& kernels_of(std::string_view device);
 
 const KernelTable& cpu_kernels();
+// Kernels for ops of one's own (program::add_ops). ArgumentError when the table is in use already.
+void add_cpu_kernels(void (*add)(KernelTable&));
 const KernelTable& cuda_kernels();
 
 // How many threads the options ask for. ArgumentError when that is negative or more than the machine has.

@@ -24,7 +24,7 @@ bool can_chunk(const Program& model, const Op& op) {
   const auto reads_across = [&](Value input) {
     return depends_on_batch(model[input].type) && !is_batch_first(model[input].type);
   };
-  return op.def->name != "dropout" && op.def->overwrites.empty() && !why_op_mixes_samples(model, op) &&
+  return !op.def->traits.draws && op.def->overwrites.empty() && !why_op_mixes_samples(model, op) &&
          std::none_of(op.inputs.begin(), op.inputs.end(), reads_across);
 }
 
@@ -89,7 +89,7 @@ class Narrows {
 class LossSum {
  public:
   LossSum(Builder& b, const Program& model, const Op& op)
-      : b_(b), call_(model, op), ignores_(op.def->name == "cross_entropy") {}
+      : b_(b), call_(model, op), ignored_(op.def->traits.loss->ignored) {}
 
   std::vector<NamedAttribute> attributes_of_chunk(std::vector<NamedAttribute> attributes) const {
     for (auto& [name, value] : attributes) {
@@ -102,8 +102,8 @@ class LossSum {
 
   Value finish(Value targets) {
     if (call_->word("reduction") == "sum") return sum_;
-    if (!ignores_) return affine(b_, sum_, {.divisor = b_.shape(targets).elements()});
-    const Value ignored = fill(b_, static_cast<double>(call_->integer("ignored_index")), {b_.type(targets).dtype, {}});
+    if (ignored_.empty()) return affine(b_, sum_, {.divisor = b_.shape(targets).elements()});
+    const Value ignored = fill(b_, static_cast<double>(call_->integer(ignored_)), {b_.type(targets).dtype, {}});
     const Value counted = sum(b_, cast(b_, ne(b_, targets, ignored), b_.type(sum_).dtype));
     return div(b_, sum_, counted);
   }
@@ -111,7 +111,7 @@ class LossSum {
  private:
   Builder& b_;
   OwnedOpCall call_;
-  bool ignores_;
+  std::string ignored_;  // the attribute; empty: none is
   Value sum_;
 };
 
@@ -249,7 +249,7 @@ class Chunker {
       for (size_t place = begin; place < end; ++place) emit_chunk(place, chunk);
       loss.add_chunk(emit(end, inputs_of_chunk(op, chunk), attributes)[0]);
     }
-    return loss.finish(here(op.inputs[1]));
+    return loss.finish(here(op.inputs[static_cast<size_t>(op.def->traits.loss->targets)]));
   }
 
   const Program& model_;

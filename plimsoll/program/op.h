@@ -64,6 +64,67 @@ struct Overwrite {
   int input = 0;
 };
 
+// What is known of the sign of result 0.
+enum class Sign : uint8_t {
+  any,
+  kept,          // no element is negative where no element of the operands is
+  non_negative,  // no element is, whatever the operands are
+};
+
+// What an op with weights becomes when these are quantized to i8 (passes/quantize.h).
+struct QuantizedForm {
+  std::string op;                     // "linear_i8"
+  int weights = 1;                    // the operand
+  bool gathers = false;               // reads rows of the weights: no other operand is quantized
+  bool image = false;                 // operand 0 is quantized as a whole, not by rows; attributes stay
+  int64_t most_products = INT64_MAX;  // in one sum
+};
+
+// What passes ask of an op. The defaults are right for every op; a pass then does less with it. An attribute `axis`
+// names the dimension that an op works along, for passes, too.
+struct OpTraits {
+  // Each element of result 0 depends on one element of each operand, as broadcast, and on attributes: of constants
+  // the op makes a constant.
+  bool elementwise = false;
+
+  Sign sign = Sign::any;
+  std::function<Sign(const OpCall&)> sign_of = nullptr;  // instead of `sign`, where attributes decide
+
+  // Result 0 of a sample depends on the whole batch: its statistics.
+  bool batch_statistics = false;
+
+  // Draws random numbers by the seed in this operand. `by_sample`: the seed may be a pair, with the number of samples
+  // that come before, so that a micro-batch draws what the whole batch would for its samples.
+  struct Draws {
+    int seed = 1;
+    bool by_sample = false;
+  };
+  std::optional<Draws> draws = {};
+
+  // Result 0 is a loss: a mean or a sum, as the attribute `reduction` says, over the elements of `targets` but for
+  // those that equal the integer attribute `ignored`, where it is named.
+  struct Loss {
+    int targets = 1;
+    std::string ignored = {};
+  };
+  std::optional<Loss> loss = {};
+
+  // The elements of `operand` are indices, from 0 to the size of a dimension of operand `of`: the one that the
+  // attribute `axis` names; where that is empty, the first.
+  struct Indices {
+    int operand = 1;
+    int of = 0;
+    std::string axis = {};
+  };
+  std::optional<Indices> indices = {};
+
+  // An op (sum, operands..) that adds result 0 to a sum in place, without the result itself; result 1, where there is
+  // one, is the sum over all rows of operand 0. Empty: none.
+  std::string accumulate = {};
+
+  std::function<std::optional<QuantizedForm>(const OpCall&)> quantized = nullptr;
+};
+
 struct OpDef {
   std::string name;
   // Operands and results. "bias?" may be left out (only last ones may); "xs..." is any number of them, at least one
@@ -96,6 +157,8 @@ struct OpDef {
   std::function<Dim(const OpCall&)> flops = nullptr;
   std::function<Dim(const OpCall&)> bytes = nullptr;
 
+  OpTraits traits = {};
+
   // The values, in plain C++; set by reference/<family>.cc through OpTable::reference.
   std::function<void(Run<double>&)> reference_f64 = nullptr;
   std::function<void(Run<float>&)> reference_f32 = nullptr;
@@ -108,6 +171,7 @@ struct OpDef {
   bool is_optional_output(size_t k) const { return k < outputs.size() && outputs[k].ends_with('?'); }
   std::string_view input_name(int i) const;  // without its suffix
   bool produces_views() const { return view || views; }
+  Sign sign(const OpCall& call) const { return traits.sign_of ? traits.sign_of(call) : traits.sign; }
   // What `view` or `views` says of output k; nothing when it is not a view.
   std::optional<Layout> view_of(const OpCall& call, const Layout& of, int k) const;
 };
@@ -136,8 +200,12 @@ class OpTable {
   std::unordered_map<std::string_view, OpDef*> by_name_;
 };
 
-// All ops of all families, made on first use.
+// All ops of all families, and those that others added, made on first use.
 const OpTable& op_table();
+
+// Ops of one's own: `add` is called when the table is made. ArgumentError when that was before: call it at the start of
+// main, or from a static initialiser. Kernels: kernels::add_cpu_kernels.
+void add_ops(void (*add)(OpTable&));
 
 // ArgumentError when the op does not take so many operands.
 void check_arity(const OpDef& def, size_t given);

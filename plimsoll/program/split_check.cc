@@ -26,8 +26,6 @@ bool works_along_batch(const Program& program, const Op& op) {
   return false;
 }
 
-bool is_batch_norm(const Op& op) { return op.def->name == "batch_norm" || op.def->name == "batch_norm_update"; }
-
 std::string label(const Program& program, const Op& op) {
   return fmt::format("{} %{}", op.def->name, program[op.outputs[0]].name);
 }
@@ -44,11 +42,12 @@ bool is_batch_first(const Type& type) {
 std::optional<std::string> why_op_mixes_samples(const Program& program, const Op& op, bool through_batch_norm) {
   const auto on_batch = [&](Value value) { return value && depends_on_batch(program[value].type); };
   if (std::none_of(op.inputs.begin(), op.inputs.end(), on_batch)) return std::nullopt;
-  if (is_batch_norm(op)) {
+  const OpTraits& traits = op.def->traits;
+  if (traits.batch_statistics) {
     if (through_batch_norm) return std::nullopt;
     return fmt::format("{} takes statistics over the whole batch", label(program, op));
   }
-  if (op.def->name == "attention_dropout") {
+  if (traits.draws && !traits.draws->by_sample) {
     return fmt::format("{} cannot draw for a micro-batch", label(program, op));
   }
   if (works_along_batch(program, op)) return fmt::format("{} works along the batch", label(program, op));
@@ -65,12 +64,13 @@ std::optional<std::string> why_loss_is_no_mean(const Program& program, Value los
   const int32_t produced_by = producers(program)[static_cast<size_t>(loss.index)];
   if (produced_by < 0) return fmt::format("the loss %{} is made by no op", program[loss].name);
   const Op& op = program.ops[static_cast<size_t>(produced_by)];
-  if (!std::string_view(op.def->name).ends_with("_loss") && op.def->name != "cross_entropy") {
+  if (!op.def->traits.loss) {
     return fmt::format("the loss is made by {}, which is no mean over the samples", label(program, op));
   }
-  const Value counted = program[op.inputs[1]].storage;
+  const Value targets = op.inputs[static_cast<size_t>(op.def->traits.loss->targets)];
+  const Value counted = program[targets].storage;
   if (std::find(program.inputs.begin(), program.inputs.end(), counted) == program.inputs.end() ||
-      program[op.inputs[1]].view) {
+      program[targets].view) {
     return fmt::format("the targets of {} are no input of the program", label(program, op));
   }
   return std::nullopt;

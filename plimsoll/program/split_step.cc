@@ -17,15 +17,16 @@ namespace {
 LossMean mean_of(const Program& model, Value loss) {
   const Op& op = model.ops[static_cast<size_t>(producers(model)[static_cast<size_t>(loss.index)])];
   const OwnedOpCall call(model, op);
-  LossMean mean{op.inputs[1], {}, call->word("reduction") == "sum"};
-  if (op.def->name == "cross_entropy") mean.ignored = call->integer("ignored_index");
+  const OpTraits::Loss& trait = *op.def->traits.loss;
+  LossMean mean{op.inputs[static_cast<size_t>(trait.targets)], {}, call->word("reduction") == "sum"};
+  if (!trait.ignored.empty()) mean.ignored = call->integer(trait.ignored);
   return mean;
 }
 
-// The seeds of dropout become pairs: the seed, and the samples that come before the part.
-void widen_seeds(Program& model) {
+// Seeds become pairs: the seed, and the samples that come before the micro-batch.
+void pair_seeds(Program& model) {
   for (const Op& op : model.ops) {
-    if (op.def->name == "dropout") model[op.inputs[1]].type.shape = {2};
+    if (const auto& draws = op.def->traits.draws) model[op.inputs[static_cast<size_t>(draws->seed)]].type.shape = {2};
   }
 }
 
@@ -59,10 +60,12 @@ Program update_program(const Program& model, std::span<const Trained> trained, c
 // its size; the op that would make the copy is then dead.
 void add_to_sum(Builder& b, Value sum, const Trained& one) {
   const Op made = b.program().ops[static_cast<size_t>(one.made)];
-  if (made.def->name != "linear_backward_weights") {
+  if (made.def->traits.accumulate.empty()) {
     accumulate(b, sum, one.gradient);
   } else if (one.gradient == made.outputs[0]) {
-    b.emit("linear_accumulate", {sum, made.inputs[0], made.inputs[1]});
+    std::vector<Value> operands = {sum};
+    operands.insert(operands.end(), made.inputs.begin(), made.inputs.end());
+    b.emit(made.def->traits.accumulate, operands);
   } else {
     accumulate(b, sum, sum_to(b, made.inputs[0], b.shape(one.gradient)));
   }
@@ -96,7 +99,7 @@ SplitStep split_training_step(Program model, Value loss, const SplitOptions& opt
   SplitStep split;
   split.mean = mean_of(model, loss);
   const std::string counted = model[split.mean.counted].name;
-  widen_seeds(model);
+  pair_seeds(model);
   model.outputs = {loss};
   Builder b(model);
   Value weight = b.input("micro_batch.weight", b.type(loss));

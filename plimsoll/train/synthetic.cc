@@ -21,12 +21,11 @@ using program::Value;
 
 // What an op admits in operand `operand`, or nothing when it does not read indices there.
 std::optional<int64_t> admitted(const Program& program, const Op& op, size_t operand) {
-  const std::string_view name = op.def->name;
+  const auto& indices = op.def->traits.indices;
+  if (!indices || static_cast<size_t>(indices->operand) != operand) return std::nullopt;
   const program::OwnedOpCall call(program, op);
-  if (operand == 1 && (name == "embedding" || name == "embedding_i8")) return call->shape(0)[0].constant();
-  if (operand == 1 && name == "gather") return call->shape(0)[call->axis("axis")].constant();
-  if (operand == 1 && name == "cross_entropy") return call->shape(0)[call->axis("axis")].constant();
-  return std::nullopt;
+  const int axis = indices->axis.empty() ? 0 : call->axis(indices->axis, indices->of);
+  return call->shape(indices->of)[axis].constant();
 }
 
 // A stream of numbers for each input, by its name: it is the same in every form of the step.

@@ -43,6 +43,7 @@ TEST(CpuKernels, ComputeElementByElement) {
                          "silu(%x)",
                          "gelu(%x)",
                          "gelu_tanh(%x)",
+                         "mish(%x)",
                          "hard_swish(%x)",
                          "sin(%x)",
                          "cos(%x)",

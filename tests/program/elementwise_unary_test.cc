@@ -37,7 +37,7 @@ TEST(ElementwiseUnary, OpsOfAllNumbersOnOddShapes) {
   for (const auto op : {relu, leaky, wavy, between, hard, relu6}) {
     check_on_odd_shapes(op, -4, 7);
   }
-  for (const auto op : {sigmoid, tanh, exp, exponential, soft, silu, gelu, gelu_tanh, hard_swish}) {
+  for (const auto op : {sigmoid, tanh, exp, exponential, soft, silu, gelu, gelu_tanh, mish, hard_swish}) {
     check_on_odd_shapes(op, -4, 4);
   }
   for (const auto op : {abs, square, sin, cos, erf, neg, identity, line, cube, one, widened}) {
@@ -114,7 +114,7 @@ TEST(ElementwiseUnary, BackwardReadsAsLittleAsItCan) {
   for (const auto op : {sigmoid, tanh, exp, sqrt, rsqrt, reciprocal, exponential, soft}) {
     EXPECT_EQ(read_by_backward_of(op), "y");
   }
-  for (const auto op : {log, silu, gelu, gelu_tanh, hard_swish, abs, square, sin, cos, erf, cube}) {
+  for (const auto op : {log, silu, gelu, gelu_tanh, mish, hard_swish, abs, square, sin, cos, erf, cube}) {
     EXPECT_EQ(read_by_backward_of(op), "x");
   }
   for (const auto op : {neg, line, widened, identity, floor}) EXPECT_EQ(read_by_backward_of(op), "nothing");

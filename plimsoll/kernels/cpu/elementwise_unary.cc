@@ -1,8 +1,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "plimsoll/kernels/cpu/support/elementwise.h"
 #include "plimsoll/kernels/cpu/support/low_precision_copy.h"
-#include "plimsoll/kernels/cpu/support/map.h"
 #include "plimsoll/kernels/cpu/support/math.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
 #include "plimsoll/kernels/tiling.h"
@@ -14,26 +14,9 @@ using program::OpCall;
 
 float real(const OpCall& op_call, const char* attribute) { return static_cast<float>(op_call.real(attribute)); }
 
-// Element by element, so in any order that is the same for all.
-const Blocking kUnary{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0}};
-const Blocking kBackward{.rule = Blocking::Rule::together, .inputs = {0, 1}, .outputs = {0}};
 const Blocking kMasked{.rule = Blocking::Rule::together, .inputs = {0}, .outputs = {0, 1}};
 
-// y = f(x)
-template <class F>
-void unary(KernelTable& table, const char* op, F f) {
-  table.add(op, {[f](const KernelCall& call) { return map_kernel(call, f); }, contiguous_only, kUnary, by_elements});
-}
-
-// dx = dy * slope(v), v what the backward op reads
-template <class F>
-void backward(KernelTable& table, const char* op, F slope) {
-  const auto times = [slope](float dy, float v) { return dy * slope(v); };
-  table.add(op, {[times](const KernelCall& call) { return map2_kernel(call, times); }, contiguous_only, kBackward,
-                 by_elements});
-}
-
-// The same where f and slope are made from the call's attributes.
+// y = f(x) and dx = dy * slope(v) where f and slope are made from the call's attributes.
 template <class Make>
 void unary_of(KernelTable& table, const char* op, Make make) {
   table.add(op, {[make](const KernelCall& call) { return map_kernel(call, make(call.op)); }, contiguous_only, kUnary,
@@ -265,6 +248,12 @@ void register_reading_input(KernelTable& table) {
   backward(table, "gelu_backward", [](float x) { return normal_below(x) + x * normal_at(x); });
   table.add("gelu_tanh", {gelu_tanh, contiguous_only, kUnary, by_elements, any_dtype});
   table.add("gelu_tanh_backward", {gelu_tanh_backward, contiguous_only, kBackward, by_elements, any_dtype});
+  add_elementwise(
+      table, "mish", [](float x) { return x * std::tanh(softplus(x, 1)); },
+      [](float x) {
+        const float tanh = std::tanh(softplus(x, 1));
+        return tanh + x * fast_sigmoid(x) * (1 - tanh * tanh);
+      });
   unary(table, "hard_swish", [](float x) { return x * clamped(x / 6 + 0.5F, 0, 1); });
   backward(table, "hard_swish_backward", [](float x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5F; });
   unary(table, "sin", [](float x) { return std::sin(x); });

@@ -124,19 +124,24 @@ std::vector<AttributeSpec> attributes_of(const Kind& kind) {
 }
 
 void add_kind(OpTable& table, const Kind& kind) {
+  const auto draws = [&](int seed) {
+    return OpTraits{.draws = kind.drops ? std::optional(OpTraits::Draws{.seed = seed}) : std::nullopt};
+  };
   table.add({.name = kind.name,
              .inputs = kind.with_tail({"q", "k", "v"}),
              .outputs = {"y", "lse?"},
              .attributes = attributes_of(kind),
              .infer = [kind](const OpCall& call) { return infer_attention(call, kind); },
              .gradient = [kind](Gradient& g) { differentiate_attention(g, kind); },
-             .flops = forward_flops});
+             .flops = forward_flops,
+             .traits = draws(3)});
   table.add({.name = kind.backward(),
              .inputs = kind.with_tail({"dy", "q", "k", "v", "y", "lse"}),
              .outputs = {"dq", "dk", "dv", "dmask?"},
              .attributes = attributes_of(kind),
              .infer = [kind](const OpCall& call) { return infer_backward(call, kind); },
-             .flops = backward_flops});
+             .flops = backward_flops,
+             .traits = draws(6)});
 }
 
 }  // namespace

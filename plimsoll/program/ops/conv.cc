@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/quantization.h"
 #include "plimsoll/program/window.h"
 
 namespace plimsoll::program {
@@ -131,6 +132,10 @@ Value emit(Builder& b, std::string_view op, const std::vector<Value>& inputs, co
 
 std::vector<Value> operands(Value x, Value w, Value bias) { return bias ? std::vector{x, w, bias} : std::vector{x, w}; }
 
+std::optional<QuantizedForm> quantized_conv(const OpCall&) {
+  return QuantizedForm{.op = "conv_i8", .image = true, .most_products = kMostProducts};
+}
+
 }  // namespace
 
 Dims conv_shape(const OpCall& call, const Dims& x, const Dims& w) {
@@ -176,7 +181,8 @@ void register_conv(OpTable& table) {
              .attributes = conv_attributes(),
              .infer = infer_with(conv_shape),
              .gradient = differentiate_conv,
-             .flops = [](const OpCall& c) { return product_flops(c.output(0).shape, c.shape(1)) + bias_flops(c); }});
+             .flops = [](const OpCall& c) { return product_flops(c.output(0).shape, c.shape(1)) + bias_flops(c); },
+             .traits = {.quantized = quantized_conv}});
   table.add({.name = "conv_transpose",
              .inputs = {"x", "w", "bias?"},
              .attributes = attributes_and({"output_padding", AttributeKind::integers, Attribute(Dims())}),

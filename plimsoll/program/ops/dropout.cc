@@ -11,7 +11,7 @@ std::vector<Type> infer_dropout(const OpCall& call) {
   call.require_floating(0);
   const Type& seed = call.input(1);
   call.require(seed.dtype == DType::i64 && (seed.shape.empty() || (seed.shape == Dims{2} && call.shape(0).rank() > 0)),
-               "seed must be i64[], or i64[2] for a part of a batch");
+               "seed must be i64[], or i64[2] for a micro-batch");
   const double rate = call.real("rate");
   if (!(rate >= 0 && rate <= 1)) call.reject(fmt::format("rate is {}, expected 0 to 1", rate));
   return {call.input(0)};
@@ -37,7 +37,8 @@ void register_dropout(OpTable& table) {
                             {"offset", AttributeKind::dim, Attribute(0)}},
              .infer = infer_dropout,
              .gradient = differentiate_dropout,
-             .in_place = {0}});
+             .in_place = {0},
+             .traits = {.draws = OpTraits::Draws{.seed = 1, .by_sample = true}}});
 }
 
 }  // namespace plimsoll::program

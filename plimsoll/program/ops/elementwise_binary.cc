@@ -128,8 +128,13 @@ void differentiate_keep_where(Gradient& g) {
 using Infer = std::vector<Type> (*)(const OpCall&);
 using Differentiate = void (*)(Gradient&);
 
-void add_arithmetic(OpTable& table, const char* name, Infer infer, Differentiate differentiate) {
-  table.add({.name = name, .inputs = {"x", "z"}, .infer = infer, .gradient = differentiate, .in_place = {0, 1}});
+void add_arithmetic(OpTable& table, const char* name, Infer infer, Differentiate differentiate, Sign sign = Sign::any) {
+  table.add({.name = name,
+             .inputs = {"x", "z"},
+             .infer = infer,
+             .gradient = differentiate,
+             .in_place = {0, 1},
+             .traits = {.elementwise = true, .sign = sign}});
 }
 
 void add_choice(OpTable& table, const char* name) {
@@ -138,17 +143,23 @@ void add_choice(OpTable& table, const char* name) {
              .outputs = {"y", "mask?"},
              .infer = infer_choice,
              .gradient = differentiate_choice,
-             .in_place = {0, 1}});
+             .in_place = {0, 1},
+             .traits = {.elementwise = true}});
 }
 
 void add_predicates(OpTable& table) {
   const auto add_predicate = [&](const char* name, Infer infer) {
-    table.add({.name = name, .inputs = {"x", "z"}, .infer = infer, .in_place = {0, 1}});
+    table.add(
+        {.name = name, .inputs = {"x", "z"}, .infer = infer, .in_place = {0, 1}, .traits = {.elementwise = true}});
   };
   for (const char* name : {"eq", "ne"}) add_predicate(name, infer_equality);
   for (const char* name : {"lt", "le", "gt", "ge"}) add_predicate(name, infer_order);
   for (const char* name : {"logical_and", "logical_or", "logical_xor"}) add_predicate(name, infer_logical);
-  table.add({.name = "logical_not", .inputs = {"x"}, .infer = infer_logical_not, .in_place = {0}});
+  table.add({.name = "logical_not",
+             .inputs = {"x"},
+             .infer = infer_logical_not,
+             .in_place = {0},
+             .traits = {.elementwise = true}});
 }
 
 void add_where(OpTable& table) {
@@ -156,13 +167,15 @@ void add_where(OpTable& table) {
              .inputs = {"condition", "x", "z"},
              .infer = infer_where,
              .gradient = differentiate_where,
-             .in_place = {1, 2}});
+             .in_place = {1, 2},
+             .traits = {.elementwise = true}});
   table.add({.name = "keep_where",
              .inputs = {"x", "condition"},
              .attributes = {{"when", AttributeKind::flag, Attribute(true)}},
              .infer = infer_keep_where,
              .gradient = differentiate_keep_where,
-             .in_place = {0}});
+             .in_place = {0},
+             .traits = {.elementwise = true}});
 }
 
 }  // namespace
@@ -190,9 +203,9 @@ Value keep_where(Builder& b, Value x, Value condition, bool when) {
 }
 
 void register_elementwise_binary(OpTable& table) {
-  add_arithmetic(table, "add", infer_number, differentiate_add);
+  add_arithmetic(table, "add", infer_number, differentiate_add, Sign::kept);
   add_arithmetic(table, "sub", infer_number, differentiate_sub);
-  add_arithmetic(table, "mul", infer_number, differentiate_mul);
+  add_arithmetic(table, "mul", infer_number, differentiate_mul, Sign::kept);
   add_arithmetic(table, "div", infer_floating, differentiate_div);
   add_arithmetic(table, "pow", infer_floating, differentiate_pow);
   for (const char* name : {"pow_backward_base", "pow_backward_exponent"}) {

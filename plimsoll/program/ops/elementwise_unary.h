@@ -33,6 +33,7 @@ Value log(Builder& b, Value x);
 Value silu(Builder& b, Value x);        // x * sigmoid(x)
 Value gelu(Builder& b, Value x);        // x * Phi(x), by erf
 Value gelu_tanh(Builder& b, Value x);   // Phi approximated by tanh
+Value mish(Builder& b, Value x);        // x * tanh(softplus(x))
 Value hard_swish(Builder& b, Value x);  // x * hard_sigmoid(x)
 Value abs(Builder& b, Value x);
 Value square(Builder& b, Value x);

@@ -120,6 +120,10 @@ Value scatter(Builder& b, Value x, Value index, Value updates, int axis, bool ad
   return b.emit("scatter_elements", {x, index, updates}, {{"axis", axis}, {"add", add}});
 }
 
+std::optional<QuantizedForm> quantized_embedding(const OpCall&) {
+  return QuantizedForm{.op = "embedding_i8", .weights = 0, .gathers = true};
+}
+
 void add_gathers(OpTable& table, const AttributeSpec& axis, const AttributeSpec& padding) {
   table.add({.name = "gather",
              .inputs = {"x", "index"},
@@ -127,14 +131,16 @@ void add_gathers(OpTable& table, const AttributeSpec& axis, const AttributeSpec&
              .infer = infer_gather,
              .gradient = differentiate_gather,
              .flops = no_flops,
-             .bytes = taken_bytes});
+             .bytes = taken_bytes,
+             .traits = {.indices = OpTraits::Indices{.axis = "axis"}}});
   table.add({.name = "embedding",
              .inputs = {"w", "index"},
              .attributes = {padding},
              .infer = infer_embedding,
              .gradient = differentiate_embedding,
              .flops = no_flops,
-             .bytes = taken_bytes});
+             .bytes = taken_bytes,
+             .traits = {.indices = OpTraits::Indices{}, .quantized = quantized_embedding}});
   // Of gather and embedding: a dense array of zeros that the slices of dy are added to.
   table.add({.name = "gather_backward",
              .inputs = {"dy", "index"},
@@ -150,7 +156,8 @@ void add_elements(OpTable& table, const AttributeSpec& axis) {
              .infer = infer_gather_elements,
              .gradient = differentiate_gather_elements,
              .flops = no_flops,
-             .bytes = taken_bytes});
+             .bytes = taken_bytes,
+             .traits = {.indices = OpTraits::Indices{.axis = "axis"}}});
   table.add({.name = "gather_elements_backward",
              .inputs = {"dy", "index"},
              .attributes = {{"shape", AttributeKind::dims, {}}, axis},
@@ -162,7 +169,8 @@ void add_elements(OpTable& table, const AttributeSpec& axis) {
              .infer = infer_scatter_elements,
              .gradient = differentiate_scatter_elements,
              .in_place = {0},
-             .flops = [](const OpCall& call) { return call.flag("add") ? call.shape(2).elements() : Dim(0); }});
+             .flops = [](const OpCall& call) { return call.flag("add") ? call.shape(2).elements() : Dim(0); },
+             .traits = {.indices = OpTraits::Indices{.axis = "axis"}}});
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ void register_linear(OpTable& table) {
              .inputs = {"x", "w", "bias?"},
              .infer = infer_linear,
              .gradient = differentiate_linear,
-             .flops = [](const OpCall& call) { return product_flops(call.input(0), call.shape(1)[0]); }});
+             .flops = [](const OpCall& call) { return product_flops(call.input(0), call.shape(1)[0]); },
+             .traits = {.quantized = [](const OpCall&) { return std::optional(QuantizedForm{.op = "linear_i8"}); }}});
   table.add({.name = "linear_backward_input",
              .inputs = {"dy", "w"},
              .infer = infer_backward_input,
@@ -82,7 +83,8 @@ void register_linear(OpTable& table) {
              .inputs = {"dy", "x"},
              .outputs = {"dw", "dbias?"},
              .infer = infer_backward_weights,
-             .flops = [](const OpCall& call) { return product_flops(call.input(0), call.shape(1).back()); }});
+             .flops = [](const OpCall& call) { return product_flops(call.input(0), call.shape(1).back()); },
+             .traits = {.accumulate = "linear_accumulate"}});
 }
 
 }  // namespace plimsoll::program

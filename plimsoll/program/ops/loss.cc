@@ -66,13 +66,15 @@ void add_cross_entropy(OpTable& table) {
                                                  {"ignored_index", AttributeKind::integer, Attribute(-100)},
                                                  {"label_smoothing", AttributeKind::real, Attribute(0.0)},
                                                  reduction_attribute()};
-  table.add({.name = "cross_entropy",
-             .inputs = {"logits", "targets"},
-             .outputs = {"loss", "lse?"},
-             .attributes = attributes,
-             .infer = infer_cross_entropy,
-             .gradient = differentiate_cross_entropy,
-             .flops = [](const OpCall& call) { return Dim(4) * call.shape(0).elements(); }});
+  table.add(
+      {.name = "cross_entropy",
+       .inputs = {"logits", "targets"},
+       .outputs = {"loss", "lse?"},
+       .attributes = attributes,
+       .infer = infer_cross_entropy,
+       .gradient = differentiate_cross_entropy,
+       .flops = [](const OpCall& call) { return Dim(4) * call.shape(0).elements(); },
+       .traits = {.loss = OpTraits::Loss{.ignored = "ignored_index"}, .indices = OpTraits::Indices{.axis = "axis"}}});
   table.add({.name = "cross_entropy_backward",
              .inputs = {"dloss", "logits", "targets", "lse"},
              .attributes = attributes,
@@ -117,7 +119,8 @@ void add_pointwise(OpTable& table, const std::string& name, const std::vector<At
              .attributes = attributes,
              .infer = infer_pointwise,
              .gradient = differentiate,
-             .flops = [](const OpCall& call) { return Dim(3) * call.shape(0).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(3) * call.shape(0).elements(); },
+             .traits = {.loss = OpTraits::Loss{}}});
   attributes.push_back({"operand", AttributeKind::integer, Attribute(0)});
   table.add({.name = name + "_backward",
              .inputs = {"dloss", "x", "target"},

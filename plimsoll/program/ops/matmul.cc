@@ -79,6 +79,12 @@ Dim matmul_flops(const OpCall& call) {
   return Dim(2) * product.shape.elements() * sides(call.shape(0), call.flag("transpose_a")).columns;
 }
 
+// As a linear layer: rows of a by rows of a matrix of weights.
+std::optional<QuantizedForm> quantized_matmul(const OpCall& call) {
+  const bool is_linear = call.flag("transpose_b") && !call.flag("transpose_a") && call.shape(1).rank() == 2;
+  return is_linear ? std::optional(QuantizedForm{.op = "linear_i8"}) : std::nullopt;
+}
+
 }  // namespace
 
 Value matmul(Builder& b, Value a, Value z, MatmulOptions options) {
@@ -98,7 +104,8 @@ void register_matmul(OpTable& table) {
              .attributes = transposes,
              .infer = infer_matmul,
              .gradient = differentiate_matmul,
-             .flops = matmul_flops});
+             .flops = matmul_flops,
+             .traits = {.quantized = quantized_matmul}});
   table.add({.name = "matmul_sum",
              .inputs = {"a", "b"},
              .attributes = {transposes[0], transposes[1], {"batch", AttributeKind::dims, {}}},

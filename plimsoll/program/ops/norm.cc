@@ -135,7 +135,8 @@ void add_pair(OpTable& table, const NormKind& norm) {
              .infer = [norm](const OpCall& call) { return infer_norm(norm, call); },
              .gradient = [norm](Gradient& g) { differentiate_norm(norm, g); },
              .in_place = {0},
-             .flops = flops_for_each_element(norm.centred ? 8 : 4)});
+             .flops = flops_for_each_element(norm.centred ? 8 : 4),
+             .traits = {.batch_statistics = norm.name == "batch_norm"}});
   table.add({.name = norm.name + "_backward",
              .inputs = norm.centred ? Names{"dy", "x", "mean", "rstd", "weight?"} : Names{"dy", "x", "rstd", "weight?"},
              .outputs = norm.centred ? Names{"dx", "dweight?", "dbias?"} : Names{"dx", "dweight?"},
@@ -199,7 +200,8 @@ void add_batch_norm_forms(OpTable& table) {
              .attributes = {{"momentum", AttributeKind::real, {}}, {"count", AttributeKind::dim, {}}},
              .infer = infer_batch_norm_update,
              .overwrites = {{.output = 0, .input = 0}, {.output = 1, .input = 1}},
-             .flops = flops_for_each_element(7)});
+             .flops = flops_for_each_element(7),
+             .traits = {.batch_statistics = true}});
   table.add({.name = "batch_norm_inference",
              .inputs = {"x", "mean", "variance", "weight?", "bias?"},
              .attributes = {eps()},

@@ -94,7 +94,8 @@ void add_pair(OpTable& table, const PoolKind& pool) {
              .attributes = pool.attributes,
              .infer = [pool](const OpCall& call) { return infer_pool(pool, call); },
              .gradient = [pool](Gradient& g) { differentiate_pool(pool, g); },
-             .flops = [pool](const OpCall& c) { return pool.flops(c, c.shape(0), c.output(0).shape); }});
+             .flops = [pool](const OpCall& c) { return pool.flops(c, c.shape(0), c.output(0).shape); },
+             .traits = {.sign = Sign::kept}});
   std::vector<AttributeSpec> attributes = pool.attributes;
   attributes.push_back({"shape", AttributeKind::dims, {}});
   table.add({.name = pool.name + "_backward",

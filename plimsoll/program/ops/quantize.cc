@@ -136,8 +136,11 @@ void register_quantize(OpTable& table) {
              .infer = infer_conv,
              .flops = product_flops});
   table.add({.name = "linear_i8", .inputs = inputs, .infer = infer_linear, .flops = product_flops});
-  table.add(
-      {.name = "embedding_i8", .inputs = {"w", "index", "w_scale"}, .infer = infer_embedding, .bytes = taken_bytes});
+  table.add({.name = "embedding_i8",
+             .inputs = {"w", "index", "w_scale"},
+             .infer = infer_embedding,
+             .bytes = taken_bytes,
+             .traits = {.indices = OpTraits::Indices{}}});
 }
 
 }  // namespace plimsoll::program

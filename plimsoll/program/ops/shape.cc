@@ -204,14 +204,16 @@ void register_shape(OpTable& table) {
              .infer = infer_reshape,
              .gradient = [](Gradient& g) { g.set(0, reshape(g.b, g.of_output(), g.b.shape(g.input(0)))); },
              .view = view_reshape,
-             .flops = no_flops});
+             .flops = no_flops,
+             .traits = {.sign = Sign::kept}});
   table.add({.name = "transpose",
              .inputs = {"x"},
              .attributes = {{"axes", AttributeKind::integers, {}}},
              .infer = infer_transpose,
              .gradient = differentiate_transpose,
              .view = view_transpose,
-             .flops = no_flops});
+             .flops = no_flops,
+             .traits = {.sign = Sign::kept}});
   table.add({.name = "expand",
              .inputs = {"x"},
              .attributes = {{"shape", AttributeKind::dims, {}}},

@@ -221,7 +221,8 @@ void register_slice(OpTable& table) {
              .attributes = {axis},
              .infer = infer_concat,
              .gradient = differentiate_concat,
-             .flops = no_flops});
+             .flops = no_flops,
+             .traits = {.sign = Sign::kept}});
 }
 
 }  // namespace plimsoll::program

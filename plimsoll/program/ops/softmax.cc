@@ -17,7 +17,7 @@ std::vector<Type> infer_backward(const OpCall& call) {
 }
 
 // Each is computed by lines: what is needed of a whole line is read before its first element is written.
-void add_pair(OpTable& table, const std::string& name) {
+void add_pair(OpTable& table, const std::string& name, Sign sign) {
   const std::string backward = name + "_backward";
   const AttributeSpec axis = {"axis", AttributeKind::integer, Attribute(-1)};
   table.add({.name = name,
@@ -29,7 +29,8 @@ void add_pair(OpTable& table, const std::string& name) {
                    g.set(0, g.b.emit(backward, std::vector{g.of_output(), g.output()}, g.attributes()));
                  },
              .in_place = {0},
-             .flops = [](const OpCall& call) { return Dim(5) * call.shape(0).elements(); }});
+             .flops = [](const OpCall& call) { return Dim(5) * call.shape(0).elements(); },
+             .traits = {.sign = sign}});
   table.add({.name = backward,
              .inputs = {"dy", "y"},
              .attributes = {axis},
@@ -44,8 +45,8 @@ Value softmax(Builder& b, Value x, int axis) { return b.emit("softmax", {x}, {{"
 Value log_softmax(Builder& b, Value x, int axis) { return b.emit("log_softmax", {x}, {{"axis", axis}}); }
 
 void register_softmax(OpTable& table) {
-  add_pair(table, "softmax");
-  add_pair(table, "log_softmax");
+  add_pair(table, "softmax", Sign::non_negative);
+  add_pair(table, "log_softmax", Sign::any);
 }
 
 }  // namespace plimsoll::program

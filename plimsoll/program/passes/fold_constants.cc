@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 
 #include "plimsoll/program/evaluate.h"
 #include "plimsoll/program/passes/dead_code.h"
@@ -11,16 +10,6 @@
 
 namespace plimsoll::program {
 namespace {
-
-// Ops whose every element of the result is made of one element of each operand.
-bool is_elementwise(const OpDef& def) {
-  static const std::set<std::string_view> names = {
-      "abs",  "add",     "affine",  "cast", "ceil", "clamp", "cos",        "div",        "erf",
-      "exp",  "floor",   "gelu",    "log",  "mul",  "neg",   "pow",        "pow_scalar", "reciprocal",
-      "relu", "maximum", "minimum", "sign", "sin",  "round", "rsqrt",      "sigmoid",    "silu",
-      "sqrt", "square",  "sub",     "tanh", "elu",  "where", "hard_swish", "softplus",   "gelu_tanh"};
-  return names.contains(def.name);
-}
 
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53: whole numbers up to here are f64 numbers
 
@@ -85,7 +74,7 @@ class Folding {
 
  private:
   bool fold_all(Op& op) {
-    if (!is_elementwise(*op.def) || program_[op.outputs[0]].view) return false;
+    if (!op.def->traits.elementwise || program_[op.outputs[0]].view) return false;
     std::vector<double> operands;
     for (const Value input : op.inputs) {
       const auto value = uniform(facts_, input);

@@ -12,26 +12,16 @@
 namespace plimsoll::program {
 namespace {
 
-// An op that multiplies by weights: what it becomes, and which operand they are.
-struct Form {
-  std::string_view op;
-  size_t weights = 1;
-};
-
-std::optional<Form> form_of(const Program& program, const Op& op, const QuantizeOptions& options) {
-  const std::string_view name = op.def->name;
-  if (name == "embedding") return Form{"embedding_i8", 0};
-  const bool is_linear =
-      name == "linear" || (name == "matmul" && attribute(op, "transpose_b").flag() &&
-                           !attribute(op, "transpose_a").flag() && program[op.inputs[1]].type.shape.rank() == 2);
-  if (!is_linear && name != "conv") return std::nullopt;
-  const Dims& w = program[op.inputs[1]].type.shape;
+// What the op becomes, where it has weights and sums enough products.
+std::optional<QuantizedForm> form_of(const Program& program, const Op& op, const QuantizeOptions& options) {
+  if (!op.def->traits.quantized) return std::nullopt;
+  auto form = op.def->traits.quantized(*OwnedOpCall(program, op));
+  if (!form || form->gathers) return form;
+  const Dims& w = program[op.inputs[static_cast<size_t>(form->weights)]].type.shape;
   const Dim products = Dims(std::span(w.begin() + 1, w.end())).elements();
-  const int64_t most = is_linear ? INT64_MAX : kMostProducts;
-  if (!products.is_constant() || products.constant() < options.least_products || products.constant() > most) {
-    return std::nullopt;
-  }
-  return Form{is_linear ? "linear_i8" : "conv_i8"};
+  const bool fits = products.is_constant() && products.constant() >= options.least_products &&
+                    products.constant() <= form->most_products;
+  return fits ? form : std::nullopt;
 }
 
 // Whether ops that read the storage of a parameter read it as weights, and the caller does not at all. By value.
@@ -46,26 +36,10 @@ std::vector<bool> only_weights(const Program& program, const QuantizeOptions& op
   for (const Op& op : program.ops) {
     const auto form = form_of(program, op, options);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (!form || i != form->weights) spoil(op.inputs[i]);
+      if (!form || i != static_cast<size_t>(form->weights)) spoil(op.inputs[i]);
     }
   }
   return only;
-}
-
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// Whether what the op makes has no negative element, where its operands have none.
-bool keeps_sign(const Op& op) {
-  return is_one_of(op.def->name, {"max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool", "reshape",
-                                  "transpose", "concat", "add", "mul"});
-}
-
-// And whatever its operands have.
-bool takes_sign(const Op& op) {
-  if (op.def->name == "clamp") return attribute(op, "low").real() >= 0;
-  return is_one_of(op.def->name, {"relu", "sigmoid", "hard_sigmoid", "softmax", "abs", "square", "exp"});
 }
 
 // Values without negative elements, as far as ops tell.
@@ -73,8 +47,10 @@ std::vector<bool> never_negative(const Program& program) {
   std::vector<bool> known(program.values.size(), false);
   const auto is_known = [&](Value value) { return known[static_cast<size_t>(value.index)]; };
   for (const Op& op : program.ops) {
-    const bool from_operands = keeps_sign(op) && std::all_of(op.inputs.begin(), op.inputs.end(), is_known);
-    if (from_operands || takes_sign(op)) known[static_cast<size_t>(op.outputs[0].index)] = true;
+    if (op.outputs.empty()) continue;
+    const Sign sign = op.def->sign(*OwnedOpCall(program, op));
+    const bool from_operands = sign == Sign::kept && std::all_of(op.inputs.begin(), op.inputs.end(), is_known);
+    if (from_operands || sign == Sign::non_negative) known[static_cast<size_t>(op.outputs[0].index)] = true;
   }
   return known;
 }
@@ -124,13 +100,13 @@ class Quantizer {
   void change(Op& op, size_t place) {
     const auto form = form_of(given_, op, options_);
     if (!form) return;
-    const Value w = op.inputs[form->weights];
+    const Value w = op.inputs[static_cast<size_t>(form->weights)];
     const auto found = scales_.find(w.index);
     if (found == scales_.end()) return;
     op.def = &op_table().get(form->op);
-    if (form->op != "conv_i8") op.attributes.clear();
-    if (form->op == "embedding_i8") return op.inputs.push_back(found->second);
-    const Quantized x = bytes_of(op.inputs[0], form->op == "conv_i8", place, op.phase);
+    if (!form->image) op.attributes.clear();
+    if (form->gathers) return op.inputs.push_back(found->second);
+    const Quantized x = bytes_of(op.inputs[0], form->image, place, op.phase);
     op.inputs[0] = x.bytes;
     op.inputs.insert(op.inputs.begin() + 2, {x.scale, found->second});
   }

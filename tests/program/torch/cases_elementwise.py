@@ -12,6 +12,7 @@ UNARY = {
     "softplus(%x)": functional.softplus,
     "softplus(%x) {beta=2}": lambda x: functional.softplus(x, 2),
     "gelu_tanh(%x)": lambda x: functional.gelu(x, approximate="tanh"),
+    "mish(%x)": functional.mish,
     "hard_swish(%x)": functional.hardswish,
     "abs(%x)": torch.abs, "square(%x)": torch.square, "sin(%x)": torch.sin, "cos(%x)": torch.cos,
     "erf(%x)": torch.erf, "pow_scalar(%x) {exponent=3}": lambda x: x ** 3,
