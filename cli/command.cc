@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -11,6 +12,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "cli/completion.h"
+#include "cli/console.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/similar.h"
 
@@ -60,6 +63,12 @@ std::optional<std::string> find_unknown_option(const CLI::App& verb) {
   return std::nullopt;
 }
 
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
 std::string wrong_verb(const CLI::App& app, int argc, char** argv) {
   const auto is_verb = [](const char* text) { return text[0] != '-'; };
   char** const found = std::find_if(argv + 1, argv + argc, is_verb);
@@ -97,6 +106,38 @@ std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error, int
                        similar_hint(*unknown, option_names(verb)), help);
   }
   return fmt::format("{}; {}", error.what(), help);
+}
+
+std::string placeholder(const CLI::Option& option) {
+  if (option.get_items_expected_max() == 0) return {};
+  return option.get_lnames().empty() ? std::string("VALUE") : upper(option.get_lnames().front());
+}
+
+OptionInfo describe(const CLI::Option& option) {
+  OptionInfo info{.names = {}, .value = placeholder(option), .help = option.get_description()};
+  for (const std::string& name : option.get_snames()) info.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) info.names.push_back("--" + name);
+  if (info.names.empty()) info.value = option.get_name();
+  return info;
+}
+
+VerbInfo describe(const CLI::App& verb) {
+  VerbInfo info{verb.get_name(), verb.get_description(), verb.get_footer(), {}};
+  for (const CLI::Option* option : verb.get_options()) info.options.push_back(describe(*option));
+  return info;
+}
+
+// What is asked of the program itself: texts about its verbs, made from their definitions.
+std::optional<std::string> generated_text(const CLI::App& app, int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  const bool asks = !words.empty() && (words[0] == "--completion" || words[0] == "--man");
+  if (!asks) return std::nullopt;
+  std::vector<VerbInfo> verbs;
+  for (const CLI::App* verb : app.get_subcommands(std::function<bool(const CLI::App*)>())) {
+    verbs.push_back(describe(*verb));
+  }
+  if (words[0] == "--man") return man_page(verbs, PLIMSOLL_VERSION);
+  return completion_script(words.size() > 1 ? words[1] : "", verbs);
 }
 
 }  // namespace
@@ -155,16 +196,21 @@ std::string run_command_line(int argc, char** argv, const std::function<void(con
   CLI::App app("Plimsoll runs deep learning inside a memory budget: predict, plan, run, explain.", "plimsoll");
   app.set_version_flag("--version", PLIMSOLL_VERSION);
   app.require_subcommand(1);
+  app.footer("plimsoll --completion bash|zsh|fish prints a completion script, --man the manual page.");
   app.get_formatter()->column_width(34);
   add_verbs(Command(app));
   if (std::string wrong = find_empty_value(argc, argv); !wrong.empty()) return wrong;
+  if (const auto text = generated_text(app, argc, argv)) {
+    fmt::print("{}", *text);
+    return {};
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return what_is_wrong(app, error, argc, argv);
     std::ostringstream help;
     app.exit(error, help, help);
-    fmt::print("{}", help.str());
+    print("{}", help.str());
   }
   return {};
 }

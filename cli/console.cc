@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "plimsoll/report/terminal.h"
+
 namespace plimsoll::cli {
 namespace {
 
@@ -72,7 +74,9 @@ bool shows_progress() {
 void show_progress(std::string_view line) {
   if (!shows_progress()) return;
   progress_is_shown = 1;
-  write_to_stderr(fmt::format("{}{}", kErase, line));
+  // One line: a second one could not be erased.
+  const std::string shown = report::has_utf8() ? std::string(line) : report::to_ascii(line);
+  write_to_stderr(fmt::format("{}{}", kErase, shown.substr(0, static_cast<size_t>(report::columns_of_terminal()) - 1)));
 }
 
 void erase_progress() {
@@ -80,6 +84,16 @@ void erase_progress() {
   progress_is_shown = 0;
   write_to_stderr(kErase);
 }
+
+void print(std::string_view text) {
+  static const int columns = report::columns_of_terminal();
+  static const bool utf8 = report::has_utf8();
+  erase_progress();
+  const std::string folded = report::fold_lines(utf8 ? std::string(text) : report::to_ascii(text), columns);
+  if (std::fwrite(folded.data(), 1, folded.size(), stdout) != folded.size()) note_output_error(errno);
+}
+
+bool uses_colour() { return isatty(STDOUT_FILENO) != 0 && report::allows_colour(); }
 
 void tell(std::string_view text) {
   erase_progress();

@@ -26,6 +26,17 @@ bool shows_progress();
 void show_progress(std::string_view line);
 void erase_progress();
 
+// Text to stdout, folded to the columns of the terminal, in ASCII where the locale has no UTF-8. The progress is erased
+// before.
+void print(std::string_view text);
+template <class... T>
+void print(fmt::format_string<T...> format, T&&... values) {
+  print(std::string_view(fmt::format(format, std::forward<T>(values)...)));
+}
+
+// Whether text on stdout may be coloured: on a terminal, unless NO_COLOR or TERM=dumb says no.
+bool uses_colour();
+
 // Text to stderr. The progress is erased before.
 void tell(std::string_view text);
 template <class... T>

@@ -126,33 +126,34 @@ void print_head(const Report& report) {
   const std::string mode = report.asked.training ? fmt::format("training with {}{}", name(train.optimizer),
                                                                train.eight_bit_state ? " in 8 bits" : "")
                                                  : std::string("inference");
-  fmt::print("{}{}, {}, {}: {} ops\n", report.model.name, sizes_text(report.sizes), name(report.asked.precision), mode,
-             report.ops);
+  print("{}{}, {}, {}: {} ops\n", report.model.name, sizes_text(report.sizes), name(report.asked.precision), mode,
+        report.ops);
   if (!report.without_scratch.empty()) {
-    fmt::print("  without the scratch of kernels: {}\n", report.without_scratch);
+    print("  without the scratch of kernels: {}\n", report.without_scratch);
   }
+  print("  in Plimsoll's own executor; PyTorch's peaks are about 1.6 to 2 times as large\n");
   if (report.masters.copy_bytes > 0) {
-    fmt::print("  weights are kept in f32 for the update ({}) and copied to {} in the step ({})\n",
-               format_bytes(report.masters.master_bytes), name(report.asked.precision),
-               format_bytes(report.masters.copy_bytes));
+    print("  weights are kept in f32 for the update ({}) and copied to {} in the step ({})\n",
+          format_bytes(report.masters.master_bytes), name(report.asked.precision),
+          format_bytes(report.masters.copy_bytes));
   }
 }
 
 void print_peak(const plan::Estimate& estimate, size_t ops) {
   const auto line = [](std::string_view what, int64_t bytes, std::string_view note) {
-    fmt::print("  {:<5} {:>12}  {:>19} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
+    print("  {:<5} {:>12}  {:>19} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
   };
   line("peak", estimate.peak_bytes,
        estimate.optimal ? "the arena that holds the step; none smaller would" : "the arena that holds the step");
   line("live", estimate.live_peak_bytes, "alive at its peak, without padding and gaps");
-  fmt::print("  at    op {} (of 0 to {}), {}: {}\n", estimate.peak_at.op, ops - 1, name(estimate.peak_at.phase),
-             estimate.peak_at.what);
+  print("  at    op {} (of 0 to {}), {}: {}\n", estimate.peak_at.op, ops - 1, name(estimate.peak_at.phase),
+        estimate.peak_at.what);
 }
 
 void print_categories(const plan::Estimate& estimate) {
-  fmt::print("\n  {:<16} {:>20}  {:>28}\n", "bytes of", "at the peak", "of all tensors of the step");
+  print("\n  {:<16} {:>20}  {:>28}\n", "bytes of", "at the peak", "of all tensors of the step");
   const auto line = [](std::string_view what, int64_t at_peak, int64_t total) {
-    fmt::print("  {:<16} {:>20}  {:>28}\n", what, format_count(at_peak), format_count(total));
+    print("  {:<16} {:>20}  {:>28}\n", what, format_count(at_peak), format_count(total));
   };
   int64_t at_peak = 0;
   int64_t total = 0;
@@ -167,10 +168,10 @@ void print_categories(const plan::Estimate& estimate) {
 }
 
 void print_largest(const plan::Estimate& estimate) {
-  fmt::print("\n  largest tensors alive at the peak\n");
+  print("\n  largest tensors alive at the peak\n");
   for (const plan::LiveTensor& tensor : estimate.largest) {
-    fmt::print("  {:>12}  {:<15}  {:<24} {}\n", format_bytes(tensor.bytes), name(tensor.category), tensor.spec.text(),
-               tensor.name);
+    print("  {:>11}  {:<15}  {:<22}  {}\n", format_bytes(tensor.bytes), name(tensor.category), tensor.spec.text(),
+          tensor.name);
   }
 }
 
@@ -190,19 +191,19 @@ std::string phase_axis(const plan::Estimate& estimate) {
 }
 
 void print_plot(const plan::Estimate& estimate) {
-  fmt::print("\n  live bytes from op to op\n");
+  print("\n  live bytes from op to op\n");
   const std::vector<std::string> lines = report::plot(estimate.live_bytes, kPlotColumns, kPlotRows);
   for (size_t i = 0; i < lines.size(); ++i) {
-    fmt::print("  {:>10} {}\n",
-               i == 0                  ? format_bytes(estimate.live_peak_bytes)
-               : i + 1 == lines.size() ? "0"
-                                       : "",
-               lines[i]);
+    print("  {:>10} {}\n",
+          i == 0                  ? format_bytes(estimate.live_peak_bytes)
+          : i + 1 == lines.size() ? "0"
+                                  : "",
+          lines[i]);
   }
   const int column =
       report::column_of(static_cast<size_t>(estimate.peak_at.op), estimate.live_bytes.size(), kPlotColumns);
-  fmt::print("  {:>10} {}\n", "", phase_axis(estimate));
-  fmt::print("  {:>10} {:>{}}\n", "", "^ peak", column + 6);
+  print("  {:>10} {}\n", "", phase_axis(estimate));
+  print("  {:>10} {:>{}}\n", "", "^ peak", column + 6);
 }
 
 struct EstimateOptions {
@@ -216,7 +217,7 @@ struct EstimateOptions {
 models::StepOptions asked_of(const EstimateOptions& options) {
   const train::Allowed allowed = train::parse_allowed(options.allow);
   if (allowed.batch_norm_micro_batches) {
-    throw ArgumentError(fmt::format("--allow {} is for batches in micro-batches, and this is the whole: expected {}",
+    throw ArgumentError(fmt::format("--allow {} is for micro-batches, and this is the whole batch: expected {}",
                                     train::kBatchNormMicroBatches, train::kEightBitState));
   }
   models::StepOptions asked = step_options(options.step);
@@ -264,7 +265,7 @@ void add_estimate(const Command& app, int& status) {
   ModelOptions& step = options->step;
   add_model_options(verb, step);
   add_optimizer_option(verb, step);
-  verb.add_option("--precision", step.precision, "f32 bf16 f16 f64, and i8 to infer").shows_default();
+  verb.add_option("--precision", step.precision, "fp32 bf16 fp16 fp64, and i8 to infer").shows_default();
   verb.add_option("--mode", step.mode, "train or infer").shows_default();
   verb.add_option("--allow", options->allow, "8-bit-state: with the optimizer's state in 8 bits");
   verb.add_option("--device", options->device, "cpu: with its kernels' scratch; none: tensors alone").shows_default();

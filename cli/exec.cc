@@ -17,6 +17,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
 #include "plimsoll/device/cuda/nvml.h"
+#include "plimsoll/report/terminal.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -140,7 +141,8 @@ int run(const Options& options) {
   if (options.json) {
     print_json(findings_json(findings, child));
   } else {
-    tell(findings_text(findings, child.status == 0, isatty(STDERR_FILENO) != 0));
+    const bool colour = isatty(STDERR_FILENO) != 0 && report::allows_colour();
+    tell(report::fold_lines(findings_text(findings, child.status == 0, colour), report::columns_of_terminal()));
   }
   if (findings.out_of_memory() && !options.on_oom.empty()) run_hook(options.on_oom, findings, folder);
   return child.status;

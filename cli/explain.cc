@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/console.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
@@ -51,7 +52,7 @@ int run(const Options& options) {
   if (options.json) {
     fmt::print("{}\n", report::explanation_json(explanation));
   } else {
-    fmt::print("{}", report::explanation_text(explanation, {options.full, isatty(STDOUT_FILENO) != 0}));
+    print("{}", report::explanation_text(explanation, {options.full, uses_colour()}));
   }
   return is_finding(explanation) ? kFinding : kDone;
 }

@@ -44,11 +44,10 @@ std::string sizes_text(const program::Bindings& sizes) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  fmt::print("{:<13} {:>13} {:>13}  {:<24} {:<25} {}\n", "model", "parameters", "GFLOP/sample", "input", "usual sizes",
-             "what it is");
+  print("{:<13} {:>13} {:>9}  {}\n", "model", "parameters", "GFLOP", "what it is; input; usual sizes");
   for (const Row& row : rows) {
-    fmt::print("{:<13} {:>13} {:>13.3f}  {:<24} {:<25} {}\n", row.model.name, format_count(row.parameters),
-               static_cast<double>(row.flops) / 1e9, row.input, sizes_text(row.model.usual), row.model.description);
+    print("{:<13} {:>13} {:>9.3f}  {}; {}; {}\n", row.model.name, format_count(row.parameters),
+          static_cast<double>(row.flops) / 1e9, row.model.description, row.input, sizes_text(row.model.usual));
   }
 }
 
@@ -56,7 +55,7 @@ void print_table(const std::vector<Row>& rows) {
 
 void add_models(const Command& app, int& /*status*/) {
   const Command verb = app.add_verb("models", "List the built-in models");
-  verb.footer("Example: plimsoll models --json\nFLOPs are those of the forward pass.");
+  verb.footer("Example: plimsoll models --json\nFLOPs are those of the forward pass, for a sample.");
   const auto json = std::make_shared<bool>(false);
   verb.add_flag("--json", *json, "Print JSON");
   verb.callback([json] {

@@ -85,20 +85,19 @@ nlohmann::ordered_json to_json(const pack::Table& table, const pack::Result& res
   return json;
 }
 
-void print(const pack::Table& table, const pack::Result& result, double seconds) {
+void print_result(const pack::Table& table, const pack::Result& result, double seconds) {
   const pack::Packing& packing = *result;
-  if (!result) fmt::print("no packing: {}\n", result.why());
+  if (!result) print("no packing: {}\n", result.why());
   if (!packing.offsets.empty()) {
     const double gap = 100.0 * static_cast<double>(packing.peak_bytes - packing.lower_bound_bytes) /
                        static_cast<double>(packing.lower_bound_bytes);
-    fmt::print("peak         {:>20} bytes  {:>12}  {}\n", format_count(packing.peak_bytes),
-               format_bytes(packing.peak_bytes),
-               packing.optimal ? "optimal" : fmt::format("at most {:.2f} % above the optimum", gap));
+    print("peak         {:>20} bytes  {:>12}  {}\n", format_count(packing.peak_bytes), format_bytes(packing.peak_bytes),
+          packing.optimal ? "optimal" : fmt::format("at most {:.2f} % above the optimum", gap));
   }
-  fmt::print("lower bound  {:>20} bytes  {:>12}  {}\n", format_count(packing.lower_bound_bytes),
-             format_bytes(packing.lower_bound_bytes), packing.bound.text());
-  fmt::print("{} buffers, {:.3f} s, {} search nodes\n", format_count(static_cast<int64_t>(table.buffers.size())),
-             seconds, format_count(packing.nodes));
+  print("lower bound  {:>20} bytes  {:>12}  {}\n", format_count(packing.lower_bound_bytes),
+        format_bytes(packing.lower_bound_bytes), packing.bound.text());
+  print("{} buffers, {:.3f} s, {} search nodes\n", format_count(static_cast<int64_t>(table.buffers.size())), seconds,
+        format_count(packing.nodes));
 }
 
 void verify(const pack::Table& table, const pack::Packing& packing, int64_t capacity) {
@@ -142,8 +141,8 @@ int run(const Options& options) {
   if (options.json) {
     print_json(to_json(table, result, seconds));
   } else {
-    print(table, result, seconds);
-    if (options.verify && result) fmt::print("verified\n");
+    print_result(table, result, seconds);
+    if (options.verify && result) print("verified\n");
   }
   return result ? kDone : kFinding;
 }

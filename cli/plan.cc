@@ -9,9 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/console.h"
+#include "cli/plan_text.h"
 #include "cli/train_budget.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/duration.h"
 #include "plimsoll/base/file.h"
 #include "plimsoll/plan/manifest.h"
 #include "plimsoll/plan/step_oracle.h"
@@ -64,11 +66,17 @@ plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
   return options;
 }
 
+void show_planned(const PlanVerb& verb, std::string_view what, int64_t samples) {
+  const std::chrono::duration<double> left = verb.deadline() - std::chrono::steady_clock::now();
+  show_progress(
+      fmt::format("planning: {} of {}, at most {} left", what, samples, format_seconds(std::max(0.0, left.count()))));
+}
+
 // All samples of a batch in one step: as it is written, in another order, or with some ops in chunks.
 std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const plan::PlanOptions& options,
                                                      int64_t batch) {
   if (std::chrono::steady_clock::now() >= options.deadline) return std::nullopt;
-  show_progress(fmt::format("planning: a batch of {}", batch));
+  show_planned(verb, "a batch", batch);
   const train::ModelForms model(request_of(verb.step, verb.form(), {{"batch", batch}}));
   plan::StepForms forms = model.least_forms();
   forms.micro_batch = {};
@@ -95,7 +103,11 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   const train::ModelForms model(request_of(verb.step, verb.form()));
   const plan::StepForms forms = model.least_forms();
   const bool can_cut = forms.micro_batch && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
-  if (can_cut) found.micro_batch = plan::find_largest_batch(forms.micro_batch, costs, options, most);
+  const auto micro_batch = [&](int64_t samples) {
+    show_planned(verb, "a micro-batch", samples);
+    return forms.micro_batch(samples);
+  };
+  if (can_cut) found.micro_batch = plan::find_largest_batch(micro_batch, costs, options, most);
   return found;
 }
 
@@ -176,8 +188,8 @@ int check(const PlanVerb& verb) {
     print_json(json);
     return kDone;
   }
-  fmt::print("{}: holds: {} steps of {}, {}, in {} ({} bytes)\n", verb.check, steps, setting_text(setting),
-             batch_text(step), format_bytes(step.arena_bytes), format_count(step.arena_bytes));
+  print("{}: holds: {} steps of {}, {}, in {} ({} bytes)\n", verb.check, steps, setting_text(setting), batch_text(step),
+        format_bytes(step.arena_bytes), format_count(step.arena_bytes));
   return kDone;
 }
 
@@ -207,7 +219,7 @@ int work_on_manifest(const PlanVerb& verb) {
           {{"manifest", verb.check_manifest}, {"setting", setting}, {"grown", !growth.empty()}, {"why", growth}});
       return growth.empty() ? kDone : kFinding;
     }
-    fmt::print("{}: {}\n", verb.check_manifest, growth.empty() ? "no peak has grown: " + setting : growth);
+    print("{}: {}\n", verb.check_manifest, growth.empty() ? "no peak has grown: " + setting : growth);
     return growth.empty() ? kDone : kFinding;
   }
   plan::Manifest manifest;
@@ -224,7 +236,7 @@ int work_on_manifest(const PlanVerb& verb) {
                 {"planned_bytes", entry.planned_bytes}});
     return kDone;
   }
-  fmt::print("{}: {} takes {}\n", verb.manifest, setting, format_bytes(entry.unplanned_bytes));
+  print("{}: {} takes {}\n", verb.manifest, setting, format_bytes(entry.unplanned_bytes));
   return kDone;
 }
 
@@ -248,7 +260,7 @@ void add_plan(const Command& app, int& status) {
   add_model_options(verb, options->step);
   verb.option("MODEL").required(false);
   add_optimizer_option(verb, options->step);
-  verb.add_option("--precision", options->step.precision, "f32 bf16 f16").shows_default();
+  verb.add_option("--precision", options->step.precision, "fp32 bf16 fp16").shows_default();
   verb.add_option("--mode", options->step.mode, "train or infer").shows_default();
   verb.add_option("--budget", options->budget.budget, "Memory for all tensors of the step: 2GiB, 800M, auto");
   verb.add_option("-o,--output", options->output, "Write the plan here, as JSON");

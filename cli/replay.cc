@@ -48,20 +48,20 @@ void print_json(const Options& options, const replay::Device& device, const repl
 
 void print_text(const Options& options, const replay::Device& device, const replay::ReplayResult& result) {
   const auto bytes = [](std::string_view what, int64_t count) {
-    fmt::print("  {:<16}{:>12}  ({} bytes)\n", what, format_bytes(count), format_count(count));
+    print("  {:<16}{:>12}  ({} bytes)\n", what, format_bytes(count), format_count(count));
   };
   const replay::PolicyStats& stats = result.policy;
-  fmt::print("{}: {} events against {}\n", std::filesystem::path(options.trace).filename().string(),
-             format_count(result.events), options.policy);
+  print("{}: {} events against {}\n", std::filesystem::path(options.trace).filename().string(),
+        format_count(result.events), options.policy);
   bytes("live peak", result.live_peak_bytes);
   bytes("reserved peak", stats.reserved_peak_bytes);
-  fmt::print("  {:<16}{:>12.4f}\n", "ratio", result.ratio());
-  fmt::print("  {:<16}{:>12}  of {}\n", "pages committed", format_count(stats.pages_committed),
-             format_bytes(device.page_bytes));
-  fmt::print("  {:<16}{:>12}  by {} allocations, {:.2f} per 1000 events\n", "pages remapped",
-             format_count(stats.pages_remapped), format_count(stats.remapping_allocations),
-             result.remapping_per_1000_events());
-  fmt::print("  {:<16}{:>12.1f}  ns of processor time\n", "per event", result.ns_per_event);
+  print("  {:<16}{:>12.4f}\n", "ratio", result.ratio());
+  print("  {:<16}{:>12}  of {}\n", "pages committed", format_count(stats.pages_committed),
+        format_bytes(device.page_bytes));
+  print("  {:<16}{:>12}  by {} allocations, {:.2f} per 1000 events\n", "pages remapped",
+        format_count(stats.pages_remapped), format_count(stats.remapping_allocations),
+        result.remapping_per_1000_events());
+  print("  {:<16}{:>12.1f}  ns of processor time\n", "per event", result.ns_per_event);
 }
 
 // A trace of a few events is over before the first cache miss is: it is replayed anew some times, for the median time.

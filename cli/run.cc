@@ -146,28 +146,28 @@ void print_json(const RunOptions& options, const Ran& ran, const std::optional<R
 
 void print_comparison(const RunOptions& options, const Ran& ran, const Ran& compared) {
   const auto line = [](std::string_view what, const std::string& found, const std::string& other) {
-    fmt::print("  {:<10} {:>14}  {:>14}\n", what, found, other);
+    print("  {:<10} {:>14}  {:>14}\n", what, found, other);
   };
-  fmt::print("\n");
+  print("\n");
   line("", options.step.precision, options.compare);
   line("arena", format_bytes(ran.peaks.arena_bytes), format_bytes(compared.peaks.arena_bytes));
   line("fastest", format_seconds(ran.least_s), format_seconds(compared.least_s));
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
     const Error error = error_of(ran.outputs[i], compared.outputs[i]);
-    fmt::print("  %{} is {:.3g} % off", ran.outputs[i].name, 100 * error.of_result);
+    print("  %{} is {:.3g} % off", ran.outputs[i].name, 100 * error.of_result);
     if (error.of_differences) {
-      fmt::print(", {:.3g} % of what differs from sample to sample", 100 * *error.of_differences);
+      print(", {:.3g} % of what differs from sample to sample", 100 * *error.of_differences);
     }
-    fmt::print("\n");
+    print("\n");
   }
 }
 
 void print_text(const RunOptions& options, const Ran& ran, const std::optional<Ran>& compared) {
-  fmt::print("{}: {} runs on {} threads, {} the fastest\n", options.step.model, options.times, ran.threads,
-             format_seconds(ran.least_s));
+  print("{}: {} runs on {} threads, {} the fastest\n", options.step.model, options.times, ran.threads,
+        format_seconds(ran.least_s));
   for (const Output& output : ran.outputs) {
-    fmt::print("  %{} {}: mean {:.6g}, at most {:.6g} in size\n", output.name, output.type.text(), output.mean(),
-               output.largest());
+    print("  %{} {}: mean {:.6g}, at most {:.6g} in size\n", output.name, output.type.text(), output.mean(),
+          output.largest());
   }
   print_peaks(ran.peaks);
   if (compared) print_comparison(options, ran, *compared);
@@ -193,7 +193,7 @@ void add_run(const Command& app, int& /*status*/) {
       "          plimsoll run resnet50 --batch 1 --precision i8 --compare f32");
   const auto options = std::make_shared<RunOptions>();
   add_model_options(verb, options->step);
-  verb.add_option("--precision", options->step.precision, "f32 bf16 f16 i8 (weights and products)").shows_default();
+  verb.add_option("--precision", options->step.precision, "fp32 bf16 fp16 i8 (weights and products)").shows_default();
   verb.add_option("--compare", options->compare, "Run in this precision, too, and tell bytes, time and the difference");
   verb.add_option("--times", options->times, "Runs").shows_default();
   verb.add_option("--seed", options->seed, "Of parameters and data").shows_default();

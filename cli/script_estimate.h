@@ -172,33 +172,32 @@ inline ordered_json to_json(const Findings& found) {
 }
 
 inline void print_bytes(std::string_view what, int64_t bytes, std::string_view note) {
-  fmt::print("  {:<16} {:>11}  {:>17} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
+  print("  {:<16} {:>11}  {:>17} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
 }
 
 inline void print_text(const Findings& found, const ScriptOptions& options) {
   const ordered_json& result = found.result;
-  fmt::print("{} on {} ({}): {}\n", fmt::join(options.command, " "), found.card.title,
+  cli::print("{} on {} ({}): {}\n", fmt::join(options.command, " "), found.card.title,
              format_bytes(found.card.memory_bytes), found.fits ? "fits" : "DOES NOT FIT");
   print_bytes("peak allocated", result.at("peak_allocated_bytes"), "tensors and workspaces");
   print_bytes("peak reserved", result.at("peak_reserved_bytes"), "by PyTorch's caching allocator");
   print_bytes("with our pool", found.pool_bytes, "plimsoll exec --pool");
   print_bytes("context", found.card.context_bytes, "CUDA, cuBLAS, cuDNN: " + found.card.context_source);
-  fmt::print("\n  at the peak\n");
+  print("\n  at the peak\n");
   for (const auto& [name, bytes] : result.at("at_peak").items()) {
     print_bytes(name.substr(0, name.rfind("_bytes")), bytes.get<int64_t>(), "");
   }
-  fmt::print("\n  most in\n");
+  print("\n  most in\n");
   for (const ordered_json& module : result.at("modules")) {
-    fmt::print("  {:>11}  {}\n", format_bytes(module.at("bytes").get<int64_t>()), module.at("name").get<std::string>());
+    print("  {:>11}  {}\n", format_bytes(module.at("bytes").get<int64_t>()), module.at("name").get<std::string>());
   }
-  fmt::print("\n  fits on: {}\n", found.cards_that_fit.empty()
-                                      ? "none of the cards that are known"
-                                      : fmt::format("{}", fmt::join(found.cards_that_fit, ", ")));
-  fmt::print("  {} optimizer steps in {:.1f} s with PyTorch {}\n", result.at("steps").get<int64_t>(),
-             result.at("seconds").get<double>(), result.at("torch").get<std::string>());
+  print("\n  fits on: {}\n", found.cards_that_fit.empty() ? "none of the cards that are known"
+                                                          : fmt::format("{}", fmt::join(found.cards_that_fit, ", ")));
+  print("  {} optimizer steps in {:.1f} s with PyTorch {}\n", result.at("steps").get<int64_t>(),
+        result.at("seconds").get<double>(), result.at("torch").get<std::string>());
   for (const ordered_json& assumption : result.at("assumptions")) {
-    fmt::print("  assumed: {} ({} times)\n", assumption.at("what").get<std::string>(),
-               assumption.at("times").get<int64_t>());
+    print("  assumed: {} ({} times)\n", assumption.at("what").get<std::string>(),
+          assumption.at("times").get<int64_t>());
   }
 }
 

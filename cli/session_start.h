@@ -37,7 +37,7 @@ inline StartedSession start_session(const ModelOptions& options, uint64_t seed) 
 }
 
 inline void print_bytes(std::string_view what, int64_t bytes, std::string_view note) {
-  fmt::print("  {:<10} {:>12}  {:>19} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
+  print("  {:<10} {:>12}  {:>19} bytes  {}\n", what, format_bytes(bytes), format_count(bytes), note);
 }
 
 struct Peaks {

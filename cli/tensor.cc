@@ -32,10 +32,10 @@ void run(const Options& options) {
     print_json(json);
     return;
   }
-  fmt::print("{}: {} elements of {} B\n", spec.text(), format_count(spec.shape.elements()), element_bytes(spec.dtype));
-  fmt::print("  data     {:>20} bytes  {:>12}\n", format_count(bytes), format_bytes(bytes));
-  fmt::print("  padding  {:>20} bytes  to a multiple of {}\n", format_count(padding), alignment);
-  fmt::print("  placed   {:>20} bytes  {:>12}\n", format_count(bytes + padding), format_bytes(bytes + padding));
+  print("{}: {} elements of {} B\n", spec.text(), format_count(spec.shape.elements()), element_bytes(spec.dtype));
+  print("  data     {:>20} bytes  {:>12}\n", format_count(bytes), format_bytes(bytes));
+  print("  padding  {:>20} bytes  to a multiple of {}\n", format_count(padding), alignment);
+  print("  placed   {:>20} bytes  {:>12}\n", format_count(bytes + padding), format_bytes(bytes + padding));
 }
 
 }  // namespace

@@ -1,20 +1,12 @@
 // `plimsoll train` under a budget for the whole process: the plan, what it is told of it, and the run.
 #pragma once
 
-#include <fmt/format.h>
-#include <unistd.h>
+#include <string>
+#include <string_view>
 
-#include <nlohmann/json.hpp>
-
-#include "cli/console.h"
-#include "cli/plan_text.h"
-#include "cli/session_start.h"
-#include "plimsoll/base/file.h"
-#include "plimsoll/kernels/spill.h"
+#include "cli/model_forms.h"
 #include "plimsoll/memory/limits.h"
-#include "plimsoll/report/plot.h"
 #include "plimsoll/train/fit_model.h"
-#include "plimsoll/train/micro_batch_trainer.h"
 
 namespace plimsoll::cli {
 
@@ -27,98 +19,28 @@ struct BudgetOptions {
 };
 
 // A budget of zero makes no sense; one above what the machine has is told, and refused when that is asked for.
-inline Budget read_budget(const BudgetOptions& options) {
-  if (options.strict || options.budget == "auto") return parse_budget(options.budget, "--budget");
-  const int64_t bytes = parse_bytes(options.budget);
-  if (bytes == 0) throw ArgumentError("--budget is zero: expected a size like 2GiB, or auto");
-  const Budget machine = machine_budget();
-  if (bytes > machine.bytes) {
-    tell("plimsoll: --budget is {}, but this machine has {} to give ({})\n", format_bytes(bytes),
-         format_bytes(machine.bytes), machine.source);
-  }
-  return {bytes, "--budget"};
-}
+Budget read_budget(const BudgetOptions& options);
 
 // A budget that others may change while a run goes on, by writing a size to a file.
 class BudgetFile {
  public:
   // No path: no such file. Otherwise it holds a size, which is the budget from now on; SystemError or InputError when
   // it does not.
-  BudgetFile(std::string path, Budget& budget) : path_(std::move(path)) {
-    if (path_.empty()) return;
-    seen_ = read_small_file(path_, kMostBytes);
-    budget = {size_in(seen_), path_};
-  }
+  BudgetFile(std::string path, Budget& budget);
 
   // Whether the file says something new; `budget` is that then. A file that is gone or holds no size any more is told
   // once, and the budget stays.
-  bool changes(Budget& budget) {
-    if (path_.empty()) return false;
-    try {
-      std::string text = read_small_file(path_, kMostBytes);
-      if (text == seen_) return false;
-      seen_ = std::move(text);
-      const int64_t bytes = size_in(seen_);
-      if (bytes == budget.bytes) return false;
-      budget = {bytes, path_};
-      return true;
-    } catch (const Error& error) {
-      if (told_ != error.what()) tell("note: the budget stays: {}\n", error.what());
-      told_ = error.what();
-      return false;
-    }
-  }
+  bool changes(Budget& budget);
 
  private:
-  static constexpr int64_t kMostBytes = 256;
-
-  int64_t size_in(const std::string& text) const {
-    const auto bytes = try_parse_bytes(text);
-    if (!bytes || *bytes == 0) {
-      throw InputError({.source = path_}, text.empty() ? "nothing" : quote(text), "a size like 2GiB");
-    }
-    return *bytes;
-  }
+  int64_t size_in(const std::string& text) const;
 
   std::string path_;
   std::string seen_;
   std::string told_;
 };
 
-// What is alive at each op of the step's program that takes the most, with the overhead, against the budget.
-inline void print_picture(const train::Fit& fit, const Budget& budget) {
-  constexpr int kColumns = 60;
-  constexpr int kRows = 6;
-  std::vector<int64_t> heights = plan::live_bytes(fit.session->executor().memory().liveness);
-  for (int64_t& bytes : heights) bytes += fit.overhead_bytes;
-  fmt::print("  {:>10} ", format_bytes(budget.bytes));
-  for (int i = 0; i < kColumns; ++i) fmt::print("╌");
-  fmt::print(" budget\n");
-  for (const std::string& line : report::plot(heights, kColumns, kRows, budget.bytes)) {
-    fmt::print("  {:>10} {}\n", "", line);
-  }
-  fmt::print(
-      "  {:>10} {}\n", "",
-      fit.plan.in_micro_batches() ? "live bytes over the ops of one part" : "live bytes over the ops of the step");
-}
-
-inline void print_plan(const train::Fit& fit, const Budget& budget, std::string_view costs) {
-  erase_progress();
-  print_bytes("unplanned", fit.plan.unplanned_bytes, "the whole batch at once");
-  print_bytes("budget", budget.bytes, budget.source);
-  print_bytes("arena", fit.plan.arena_bytes, batch_text(fit.plan));
-  print_bytes("overhead", fit.overhead_bytes, "code, libraries, kernels, stacks, the system's own");
-  print_bytes("peak", fit.predicted_peak_bytes, "of the process, predicted");
-  fmt::print("  {:<10} {:>12}  a step: {}\n", "predicted", predicted_text(fit.plan, fit.plan.predicted_s), costs);
-  if (const auto file = kernels::spill_file(); file && file->bytes() > 0) {
-    print_bytes("spilled", file->bytes(), fmt::format("in {}", file->folder()));
-  }
-  for (const plan::Measure& measure : fit.plan.measures()) {
-    fmt::print("  {:<10} {:>12}  saved by {} of {}: {}\n", "", format_bytes(measure.saved_bytes), measure.kind,
-               measure.what, seconds_text(measure.cost_s));
-  }
-  print_picture(fit, budget);
-  std::fflush(stdout);  // before the progress, which goes to stderr
-}
+// The plan as it was chosen, with a picture of its live bytes against the budget.
+void print_plan(const train::Fit& fit, const Budget& budget, std::string_view costs);
 
 }  // namespace plimsoll::cli

@@ -19,4 +19,6 @@ cmake -S "$prefix/user" -B "$prefix/user/build" -G Ninja -DCMAKE_PREFIX_PATH="$p
 cmake --build "$prefix/user/build" >/dev/null
 "$prefix/user/build/user"
 "$prefix/usr/bin/plimsoll" --version
+grep -q train "$prefix/usr/share/bash-completion/completions/plimsoll"
+grep -q "^.TH PLIMSOLL" "$prefix/usr/share/man/man1/plimsoll.1"
 "$prefix/usr/bin/plimsoll" exec --pool -- true  # with the hook and the preload library that were installed

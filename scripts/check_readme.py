@@ -12,6 +12,7 @@ import sys
 root = pathlib.Path(__file__).resolve().parent.parent
 binary = pathlib.Path(sys.argv[1]).resolve()
 environment = dict(os.environ, PATH=f"{binary.parent}:{os.environ['PATH']}")
+environment.update(LC_ALL="C.UTF-8", COLUMNS="80")
 
 
 def commands(document):

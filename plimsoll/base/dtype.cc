@@ -16,9 +16,9 @@ struct Facts {
 };
 
 constexpr std::array<Facts, kAllDTypes.size()> kFacts = {{
-    {DType::f64, 8, "f64", "double", {"float64", "", ""}},
-    {DType::f32, 4, "f32", "float", {"float32", "single", ""}},
-    {DType::f16, 2, "f16", "half", {"float16", "", ""}},
+    {DType::f64, 8, "f64", "double", {"float64", "fp64", ""}},
+    {DType::f32, 4, "f32", "float", {"float32", "single", "fp32"}},
+    {DType::f16, 2, "f16", "half", {"float16", "fp16", ""}},
     {DType::bf16, 2, "bf16", "bfloat16", {"", "", ""}},
     {DType::i8, 1, "i8", "int8", {"char", "", ""}},
     {DType::u8, 1, "u8", "uint8", {"byte", "", ""}},
@@ -47,6 +47,7 @@ std::string_view name(DType dtype) { return facts(dtype).name; }
 std::string_view long_name(DType dtype) { return facts(dtype).long_name; }
 
 std::optional<DType> try_parse_dtype(std::string_view text) {
+  if (text.starts_with("torch.")) text.remove_prefix(6);
   if (text.empty()) return std::nullopt;
   for (const Facts& candidate : kFacts) {
     if (matches(candidate, text)) return candidate.dtype;
