@@ -6,8 +6,6 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/cpu/support/elementwise.h"
 #include "plimsoll/kernels/device.h"
-#pragma GCC diagnostic ignored "-Wunknown-pragmas"  // the loops of kernels name OpenMP, which tests are built without
-
 #include "plimsoll/program/ops/elementwise.h"
 #include "plimsoll/program/passes/fold_constants.h"
 #include "plimsoll/program/split_step.h"
