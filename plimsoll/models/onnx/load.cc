@@ -123,7 +123,8 @@ void check_names(const ModelFile& file, const std::set<std::string>& open, const
   }
   for (const auto& [name, dims] : asked.inputs) {
     const auto& inputs = file.proto.graph().input();
-    if (std::none_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.name() == name; })) {
+    const auto is_named = [&wanted = name](const auto& input) { return input.name() == wanted; };
+    if (std::none_of(inputs.begin(), inputs.end(), is_named)) {
       throw ArgumentError(fmt::format("{} has no input {}", file.name, quote(name)));
     }
   }

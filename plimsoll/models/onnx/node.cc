@@ -10,8 +10,8 @@
 namespace plimsoll::models::onnx_import {
 
 std::string node_text(const NodeProto& node) {
-  const std::string_view domain = node.domain().empty() || node.domain() == "ai.onnx" ? "" : node.domain();
-  const std::string op = domain.empty() ? node.op_type() : fmt::format("{}::{}", domain, node.op_type());
+  const bool is_plain = node.domain().empty() || node.domain() == "ai.onnx";
+  const std::string op = is_plain ? node.op_type() : fmt::format("{}::{}", node.domain(), node.op_type());
   const std::string& name = node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
   return fmt::format("node {} ({})", quote(name), op);
 }
