@@ -1,5 +1,6 @@
 // Ops along one dimension of arrays in row-major order.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "plimsoll/base/bytes.h"
@@ -12,7 +13,7 @@ namespace {
 // Whether a comes before b; NaN counts as the largest.
 template <class T>
 bool larger(T a, T b) {
-  return a > b || (a != a && b == b);
+  return a > b || (std::isnan(a) && !std::isnan(b));
 }
 
 // The place of the first element that none is `better` than; NaN is better than all.
@@ -28,7 +29,7 @@ Kernel place_of(const KernelCall& call, F better) {
           for (int64_t i = 1; i < lines.length; ++i) {
             const T a = first[i * lines.stride];
             const T b = first[best * lines.stride];
-            if (better(a, b) || (a != a && b == b)) best = i;
+            if (better(a, b) || (std::isnan(a) && !std::isnan(b))) best = i;
           }
           y[line] = best;
         }
