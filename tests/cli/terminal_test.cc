@@ -6,10 +6,12 @@
 #include <sstream>
 
 #include "tests/cli/process.h"
+#include "tests/memory/sanitized.h"
 
 namespace {
 
 constexpr size_t kColumns = 80;
+constexpr const char* kTrainBudget = plimsoll::kSanitized ? "2GiB" : "40MiB";  // sanitizers take their share
 
 std::string output_of(const std::vector<std::string>& arguments, const char* locale = "C.UTF-8") {
   Process process(arguments, [locale] {
@@ -39,7 +41,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"estimate", "resnet18", "--batch", "2", "--precision", "bf16"},
     {"plan", "lenet", "--budget", "3MiB", "--batch", "256", "--threads", "1"},
     {"plan", "lenet", "--budget", "3MiB", "--max-batch", "--time-limit", "3", "--threads", "1"},
-    {"train", "lenet", "--batch", "300", "--budget", "40MiB", "--steps", "2", "--no-measure", "--threads", "1"},
+    {"train", "lenet", "--batch", "300", "--budget", kTrainBudget, "--steps", "2", "--no-measure", "--threads", "1"},
     {"run", "lenet", "--compare", "bf16", "--threads", "1"},
     {"replay", PLIMSOLL_SOURCE_DIR "/tests/data/traces/widecnn_b32.csv.gz", "--policy", "torch"},
     {"pack", "--trace", PLIMSOLL_SOURCE_DIR "/tests/data/traces/widecnn_b32.csv.gz", "--time-limit", "1"},
