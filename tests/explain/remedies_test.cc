@@ -157,5 +157,16 @@ TEST(Remedies, AKilledWebServerHearsNothingOfLoaders) {
   }
 }
 
+TEST(Remedies, TakeFiguresOfBrokenFiles) {
+  for_every_audience([](Situation situation) {
+    for (OptionalBytes* bytes :
+         {&situation.requested_bytes, &situation.limit_bytes, &situation.allowed_bytes, &situation.allocated_bytes,
+          &situation.total_bytes, &situation.free_bytes, &situation.process_bytes, &situation.activation_bytes}) {
+      *bytes = INT64_MAX;
+    }
+    EXPECT_EQ(remedies_for(situation).empty(), situation.cause == Cause::healthy);
+  });
+}
+
 }  // namespace
 }  // namespace plimsoll::explain

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/remedies.h"
@@ -76,6 +77,20 @@ Remedy make(const RemedyRow& row, const Situation& situation) {
           std::string(row.cost), std::string(row.id)};
 }
 
+// No figure of a broken file is so large that sums of several overflow: 1 EiB is more than any machine has.
+Situation bounded(Situation situation) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  for (OptionalBytes* bytes :
+       {&situation.requested_bytes, &situation.limit_bytes, &situation.total_bytes, &situation.allowed_bytes,
+        &situation.allocated_bytes, &situation.free_bytes, &situation.idle_bytes, &situation.idle_segment_bytes,
+        &situation.other_bytes, &situation.process_bytes, &situation.padding_bytes, &situation.activation_bytes,
+        &situation.state_bytes, &situation.optimizer_bytes, &situation.scratch_bytes, &situation.checkpoint_saves_bytes,
+        &situation.leaked_bytes, &situation.leak_per_step_bytes, &situation.excess_bytes}) {
+    if (*bytes) *bytes = std::clamp<int64_t>(**bytes, -kMost, kMost);
+  }
+  return situation;
+}
+
 }  // namespace
 
 bool applies(const RemedyRow& row, const Situation& situation) {
@@ -86,7 +101,8 @@ bool applies(const RemedyRow& row, const Situation& situation) {
          has(row.tasks, situation.task) && (row.when == nullptr || row.when(situation));
 }
 
-std::vector<Remedy> remedies_for(const Situation& situation) {
+std::vector<Remedy> remedies_for(const Situation& given) {
+  const Situation situation = bounded(given);
   std::vector<Remedy> remedies;
   for (const bool last_resort : {false, true}) {
     if (last_resort && !remedies.empty()) break;
