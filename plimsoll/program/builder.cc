@@ -19,15 +19,15 @@ Builder::Builder(Program program) : program_(std::move(program)) {
 }
 
 Value Builder::input(std::string_view name, Type type, Category category) {
-  return add_source(name, std::move(type), category, program_.inputs);
+  return add_source(name, type, category, program_.inputs);
 }
 
 Value Builder::parameter(std::string_view name, Type type, Category category) {
-  return add_source(name, std::move(type), category, program_.parameters);
+  return add_source(name, type, category, program_.parameters);
 }
 
 Value Builder::state(std::string_view name, Type type, Category category) {
-  return add_source(name, std::move(type), category, program_.state);
+  return add_source(name, type, category, program_.state);
 }
 
 void Builder::output(Value value) { program_.outputs.push_back(value); }
@@ -94,7 +94,7 @@ Value Builder::add_value(std::string name, Type type, Category category) {
     throw ArgumentError(fmt::format("%{} would be {}: a dimension is negative", name, type.text()));
   }
   const Value value{static_cast<int32_t>(program_.values.size())};
-  program_.values.push_back({std::move(name), std::move(type), category, value, std::nullopt});
+  program_.values.push_back({std::move(name), type, category, value, std::nullopt});
   return value;
 }
 
@@ -102,7 +102,7 @@ Value Builder::add_source(std::string_view name, Type type, Category category, s
   std::string full = scoped(name);
   check_name(full);
   if (taken_.contains(full)) throw ArgumentError(fmt::format("the name %{} is taken", full));
-  list.push_back(add_value(full, std::move(type), category));
+  list.push_back(add_value(full, type, category));
   taken_.emplace(std::move(full), 1);
   return list.back();
 }
@@ -118,7 +118,7 @@ void Builder::place(const Op& op, const OpCall& call, size_t k, Value value) {
   const auto share = [&](Value with, std::optional<Layout> view) {
     program_[value].storage = program_[with].storage;
     program_[value].category = program_[with].category;
-    program_[value].view = std::move(view);
+    program_[value].view = view;
   };
   for (const Overwrite& overwrite : op.def->overwrites) {
     if (static_cast<size_t>(overwrite.output) != k) continue;
@@ -127,7 +127,7 @@ void Builder::place(const Op& op, const OpCall& call, size_t k, Value value) {
   }
   if (!op.def->produces_views()) return;
   const Value of = op.inputs[0];
-  if (auto view = op.def->view_of(call, layout(program_[of]), static_cast<int>(k))) share(of, std::move(view));
+  if (auto view = op.def->view_of(call, layout(program_[of]), static_cast<int>(k))) share(of, view);
 }
 
 std::string Builder::unique_name(std::string_view base) {

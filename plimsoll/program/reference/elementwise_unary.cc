@@ -64,7 +64,7 @@ void register_masked(OpTable& table) {
       [=](auto x, const OpCall& call) { return static_cast<decltype(x)>(clamped(line(x, call), 0, 1)); },
       [=](auto x, const OpCall& call) {
         const auto y = line(x, call);
-        return y > 0 && y < 1;
+        return y > 0 && !(y >= 1);
       });
   table.reference("mask_backward", [](auto& run) {
     const double set = run.call.real("set");
