@@ -74,10 +74,8 @@ Folded fold_min(const NodeCall&, const Operands& x) { return fold_extreme(x, -1)
 // -1, 0, 1: which orders of the operands hold.
 template <bool Less, bool Equal, bool More>
 Folded fold_order(const NodeCall&, const Operands& x) {
-  const auto holds = [](int order) {
-    if (order == 0) return Equal;
-    return order < 0 ? Less : More;
-  };
+  static constexpr bool kHolds[] = {Less, Equal, More};
+  const auto holds = [](int order) { return kHolds[order < 0 ? 0 : 1 + static_cast<int>(order > 0)]; };
   if (x[0]->is_real()) {
     return map_tests(*x[0], *x[1], [&](double a, double b) -> double {
       if (std::isnan(a) || std::isnan(b)) return 0;

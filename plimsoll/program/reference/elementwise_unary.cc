@@ -64,7 +64,8 @@ void register_masked(OpTable& table) {
       [=](auto x, const OpCall& call) { return static_cast<decltype(x)>(clamped(line(x, call), 0, 1)); },
       [=](auto x, const OpCall& call) {
         const auto y = line(x, call);
-        return y > 0 && !(y >= 1);
+        const bool is_positive = y > 0;
+        return y < 1 && is_positive;
       });
   table.reference("mask_backward", [](auto& run) {
     const double set = run.call.real("set");
