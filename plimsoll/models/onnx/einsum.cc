@@ -98,9 +98,10 @@ Lettered multiplied(NodeCall& call, const Lettered& x, const Lettered& z, const 
   const Value a = p::reshape(b, arranged(b, x, both + rows + inner), {size_of(both), size_of(rows), size_of(inner)});
   const Value c =
       p::reshape(b, arranged(b, z, both + inner + columns), {size_of(both), size_of(inner), size_of(columns)});
+  const std::string letters = both + rows + columns;
   Dims out;
-  for (const char letter : both + rows + columns) out.push_back(sizes.at(letter));
-  return {p::reshape(b, p::matmul(b, a, c), out), both + rows + columns};
+  for (const char letter : letters) out.push_back(sizes.at(letter));
+  return {p::reshape(b, p::matmul(b, a, c), out), letters};
 }
 
 }  // namespace
