@@ -190,11 +190,13 @@ def assume_values(torch, run):
 
 
 def assume_all_nonzero(torch, run):
+    from torch import library
+
     def nonzero(t):
         run.assume("nonzero() and boolean masks select every element")
         return torch.empty_strided((t.numel(), t.dim()), (1, max(1, t.numel())), dtype=torch.int64, device=t.device)
 
-    run.overrides = torch.library.Library("aten", "IMPL")
+    run.overrides = library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced is the point
         run.overrides.impl("nonzero", nonzero, "CUDA")
