@@ -156,11 +156,16 @@ void replace(const std::string& target, std::string_view bytes, const struct sta
   write_in_place(target, bytes);
 }
 
+// A deleter of its own: glibc's attributes of fclose are no part of a template argument, and newer compilers say so.
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
 }  // namespace
 
 std::string read_file(const std::string& path) {
   constexpr size_t kFirstChunk = size_t{64} << 10;
-  const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rbe"));
   if (!file) fail("reading", path);
   struct stat found {};
   if (fstat(fileno(file.get()), &found) == 0 && S_ISCHR(found.st_mode) && isatty(fileno(file.get())) == 0) {

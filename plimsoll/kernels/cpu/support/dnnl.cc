@@ -61,17 +61,15 @@ memory::desc scratchpad(const dnnl::primitive_desc_base& primitive) {
   return primitive.query_md(dnnl::query::scratchpad_md);
 }
 
-// Of PLIMSOLL_MAX_ISA. Without one oneDNN's own setting holds.
+// Of PLIMSOLL_MAX_ISA, which is below amx.
 dnnl::cpu_isa dnnl_limit() {
   switch (isa_limit()) {
     case Isa::sse4:
       return dnnl::cpu_isa::sse41;
     case Isa::avx2:
       return dnnl::cpu_isa::avx2;
-    case Isa::avx512:
-      return dnnl::cpu_isa::avx512_core_bf16;
     default:
-      return dnnl::cpu_isa::all;
+      return dnnl::cpu_isa::avx512_core_bf16;
   }
 }
 
