@@ -45,7 +45,7 @@ class Finding(Exception):
 
 def answer_limit():
     """Others that compute on the same processors make everything take longer."""
-    return ANSWER_S + 2 * ANSWER_S * os.getloadavg()[0] / (os.cpu_count() or 1)
+    return ANSWER_S + 2 * ANSWER_S * os.getloadavg()[0] / (len(os.sched_getaffinity(0)))
 
 
 class MemoryGroup:
@@ -190,7 +190,7 @@ class Case:
         self.optimizer = draw.choice(["sgd", "momentum", "adam", "adamw"])
         self.precision = draw.choice(["f32", "f32", "bf16", "f16"])
         arguments += ["--optimizer", self.optimizer, "--precision", self.precision]
-        arguments += ["--threads", str(draw.choice([1, os.cpu_count() or 1]))]
+        arguments += ["--threads", str(draw.choice([1, len(os.sched_getaffinity(0))]))]
         return arguments
 
     def draw_budget_options(self):
