@@ -106,23 +106,29 @@ class Fitting {
   std::variant<Fit, NoFit> run() {
     NoFit no_fit;
     no_fit.overhead_bytes = overhead_;
+    plan::PlanOptions asked = options_;
+    asked.step_bytes = step_bytes();
+    asked.budget_bytes = std::max<int64_t>(0, arena_left(overhead_));
+    bool is_smallest = false;
     for (int i = 0; i < kTries; ++i) {
-      plan::PlanOptions asked = options_;
-      asked.step_bytes = step_bytes();
-      asked.budget_bytes = std::max<int64_t>(0, arena_left(no_fit.overhead_bytes));
       auto planned = plan::plan_step(forms_, asked);
       if (auto* refused = std::get_if<plan::Refusal>(&planned)) {
         no_fit.refusal = std::move(*refused);
         if (card_ != nullptr) no_fit.refusal.smallest_steps = 0;
-        break;
+        if (i == 0 || is_smallest) break;
+        // By what an earlier try took there is no plan; by what the least one takes there may be.
+        is_smallest = true;
+        asked.budget_bytes = no_fit.refusal.smallest_bytes;
+        continue;
       }
       auto& step = std::get<plan::StepPlan>(planned);
       no_fit.refusal.smallest_steps = card_ != nullptr ? 0 : step.steps();
       no_fit.refusal.smallest_bytes = step.arena_bytes + step.steps() * step_bytes();
       Fit fit = bind(std::move(step), asked.budget_bytes);
       if (fit.margin_bytes >= 0) return fit;
-      if (planning_bytes() > budget_.bytes) break;
+      if (is_smallest || planning_bytes() > budget_.bytes) break;
       no_fit.overhead_bytes -= fit.margin_bytes;  // more was taken than was booked
+      asked.budget_bytes = std::max<int64_t>(0, arena_left(no_fit.overhead_bytes));
     }
     no_fit.planning_bytes = planning_bytes();
     return no_fit;

@@ -11,7 +11,7 @@ namespace {
 // Of code, 3/8 are touched at most: oneDNN has kernels for every machine, of which one runs its own.
 constexpr int64_t kCodeShare = 3;
 constexpr int64_t kCodeShares = 8;
-constexpr int64_t kHeap = 2 * kMiB;          // of the program itself
+constexpr int64_t kHeap = 4 * kMiB;          // of the program itself, and what planning and timing leave in pieces
 constexpr int64_t kEachThread = 512 * kKiB;  // its stacks, the kernel's for it, its part of the heap
 constexpr int64_t kKernelOwn = 256 * kKiB;   // tasks, files, mappings
 constexpr int64_t kGrain = 4 * kMiB;         // of what was measured

@@ -1,0 +1,45 @@
+// A step made to fit: what is done where binding it takes more than was booked.
+#include "plimsoll/train/fit.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/train/model_forms.h"
+#include "tests/memory/sanitized.h"
+
+namespace plimsoll::train {
+namespace {
+
+StepRequest request() {
+  return {.model = models::find_model("gpt2-nano"), .step = {.sizes = {{"batch", 2}, {"sequence", 32}}}, .threads = 1};
+}
+
+int64_t smallest_budget(const ModelForms& model) {
+  const auto fitted = fit_step(model.forms(), {.bytes = kMiB, .source = "test"});
+  return std::get<NoFit>(fitted).smallest_budget_bytes();
+}
+
+// Takes memory when the first plan is bound, and gives it back before the next.
+plan::StepForms taking_at_first(plan::StepForms forms, int64_t bytes, std::vector<std::byte>& taken) {
+  forms.rest = [rest = forms.rest, bytes, &taken, calls = 0]() mutable {
+    if (rest) rest();
+    taken = std::vector<std::byte>(++calls == 2 ? static_cast<size_t>(bytes) : 0, std::byte{1});
+  };
+  return forms;
+}
+
+TEST(Fit, TakesTheLeastPlanWhereAnEarlierOneTookTooMuch) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizers' own memory is in the figures";
+  const ModelForms model(request());
+  const int64_t budget = smallest_budget(model) + 8 * kMiB;
+  std::vector<std::byte> taken;
+  const auto fitted = fit_step(taking_at_first(model.forms(), 24 * kMiB, taken), {.bytes = budget, .source = "test"});
+  ASSERT_TRUE(std::holds_alternative<Fit>(fitted));
+  EXPECT_LE(std::get<Fit>(fitted).predicted_peak_bytes, budget);
+}
+
+}  // namespace
+}  // namespace plimsoll::train
