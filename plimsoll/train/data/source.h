@@ -27,8 +27,8 @@ struct Field {
   TensorSpec spec;   // of one sample, without the dimension of the batch
   // A program's floating-point input gets value * scale + offset, by the channel (dimension 0 of the sample) where
   // there are as many as channels, else by the one there is. Empty: the value.
-  std::vector<float> scale;
-  std::vector<float> offset;
+  std::vector<float> scale = {};
+  std::vector<float> offset = {};
 };
 
 // Memory for the fields of one sample, in their order, each as large as its spec says.
