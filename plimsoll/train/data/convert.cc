@@ -8,7 +8,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/half.h"
-#include "plimsoll/run/floats.h"
+#include "plimsoll/kernels/convert.h"
 
 namespace plimsoll::train::data {
 namespace {
@@ -81,8 +81,8 @@ void to_floating(std::span<const std::byte> stored, const Affine& affine, DType 
   for (int64_t first = 0; first < count; first += static_cast<int64_t>(block.size())) {
     const auto some = std::min<int64_t>(static_cast<int64_t>(block.size()), count - first);
     to_floats(from, block.data(), first, some, affine);
-    run::write_rounded(dtype, std::span(block).first(static_cast<size_t>(some)),
-                       into.subspan(static_cast<size_t>(first) * 2, static_cast<size_t>(some) * 2));
+    kernels::downcast(dtype, std::span(block).first(static_cast<size_t>(some)),
+                      reinterpret_cast<uint16_t*>(into.data()) + first);
   }
 }
 

@@ -57,7 +57,7 @@ Pipeline::Engine::Engine(std::shared_ptr<const Source> source, const PipelineOpt
       max_bytes_(0),
       depth_(options.prefetch > 0 ? options.prefetch : kFirstDepth),
       active_(options.workers > 0 ? options.workers : 1) {
-  if (options_.recorder != nullptr) tag_ = options_.recorder->intern(Category::data, "batches");
+  if (options_.recorder != nullptr) tag_ = options_.recorder->intern(Category::input, "data");
   const int64_t bytes = std::max(kDefaultBytes, source_->memory_bytes() + 2 * layout_.bytes);
   set_max_bytes(options_.max_bytes == 0 ? bytes : options_.max_bytes);
 }
