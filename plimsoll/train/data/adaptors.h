@@ -32,7 +32,7 @@ struct Sequences {
   int64_t size = 0;
   int64_t length = 0;
   int64_t pad = 0;
-  std::function<int64_t(int64_t index, std::span<int64_t> into)> read;
+  std::function<int64_t(int64_t index, std::span<int64_t> into)> read = {};
 };
 SourcePtr padded(std::string name, Sequences sequences);
 

@@ -111,7 +111,7 @@ class Csv : public Source {
     auto* x = reinterpret_cast<float*>(into[0].data());
     int64_t column = 0;
     for (auto cell = cells.next(); cell; cell = cells.next(), ++column) {
-      if (column >= columns_) break;
+      if (column == columns_) fail_columns(start, "more columns");
       const double value = checked_number(*cell, start, cells.column());
       if (column == label_) {
         write_label(value, start, cells.column(), into[1]);
@@ -119,10 +119,7 @@ class Csv : public Source {
         *x++ = static_cast<float>(value);
       }
     }
-    if (column != columns_ || cells.next()) {
-      throw DataError(place_of(start), column < columns_ ? fmt::format("{} columns", column) : "more columns",
-                      fmt::format("{}, as in the first line", columns_));
-    }
+    if (column < columns_) fail_columns(start, fmt::format("{} columns", column));
   }
 
  private:
@@ -209,6 +206,10 @@ class Csv : public Source {
     }
     const auto label = static_cast<int64_t>(value);
     std::memcpy(into.data(), &label, sizeof label);
+  }
+
+  [[noreturn]] void fail_columns(size_t start, const std::string& found) const {
+    throw DataError(place_of(start), found, fmt::format("{}, as in the first line", columns_));
   }
 
   // Lines are counted only where a message needs them.

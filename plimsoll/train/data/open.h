@@ -26,14 +26,14 @@ struct OpenOptions {
   // Images are resized to this (the shorter side, then the middle is cut out); 0: as the first image is.
   int64_t height = 0;
   int64_t width = 0;
-  int64_t channels = 3;      // 1 or 3: images are converted
-  int64_t sequence = 0;      // tokens of a sample; must be given for token files
-  int64_t classes = 0;       // labels must be below; 0: not checked
-  int64_t vocabulary = 0;    // tokens must be below; 0: not checked
-  std::string label_column;  // of a CSV: a name of its header, or a number from 0; empty: the last column
+  int64_t channels = 3;           // 1 or 3: images are converted
+  int64_t sequence = 0;           // tokens of a sample; must be given for token files
+  int64_t classes = 0;            // labels must be below; 0: not checked
+  int64_t vocabulary = 0;         // tokens must be below; 0: not checked
+  std::string label_column = {};  // of a CSV: a name of its header, or a number from 0; empty: the last column
   // Pixels become 0 to 1, then (pixel - mean) / std by channel. Empty: 0 to 1 as they are.
-  std::vector<float> mean;
-  std::vector<float> std;
+  std::vector<float> mean = {};
+  std::vector<float> std = {};
   int64_t max_image_bytes = int64_t{64} << 20;  // a decoded image may take while it is being resized
   bool check_finite = true;                     // NaN and infinity in floating-point data are a DataError
 };

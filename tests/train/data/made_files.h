@@ -4,40 +4,24 @@
 #include <gtest/gtest.h>
 #include <png.h>
 #include <turbojpeg.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "plimsoll/base/file.h"
 #include "plimsoll/train/data/source.h"
+#include "tests/memory/temp_folder.h"
 
 namespace plimsoll::train::data {
 
-class Folder {
+class Folder : public TempFolder {
  public:
-  Folder() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::temp_directory_path() /
-            ("plimsoll_" + std::string(test->test_suite_name()) + test->name() + std::to_string(getpid()));
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string path() const { return path_.string(); }
+  // The path of the file.
   std::string write(const std::string& name, std::string_view bytes) const {
-    const std::filesystem::path path = path_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    write_file(path.string(), bytes);
-    return path.string();
+    TempFolder::write(name, std::string(bytes));
+    return path() + "/" + name;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 template <class T>

@@ -331,8 +331,8 @@ TEST(Batch, ConvertsToWhatTheProgramTakes) {
   const auto into = std::as_writable_bytes(std::span(floats));
   batch->read(bound, bound.inputs[0], 0, into);
   EXPECT_FLOAT_EQ(floats[1], 1);
-  EXPECT_FLOAT_EQ(floats[2], -0.6F);
-  EXPECT_FLOAT_EQ(floats[3], -0.2F);
+  EXPECT_NEAR(floats[2], -0.6, 1e-6);
+  EXPECT_NEAR(floats[3], -0.2, 1e-6);
   batch->read(bound, bound.inputs[0], 1, into);
   EXPECT_EQ(floats, (std::vector<float>{0, 0, 1, 1}));
   int64_t label = 0;
