@@ -12,6 +12,9 @@
 namespace plimsoll::train::data {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+constexpr double kClaimNs = 50'000;
 constexpr int64_t kDefaultBytes = 256 * kMiB;
 constexpr int64_t kFirstDepth = 2;
 constexpr int64_t kMostDepth = 64;
@@ -146,18 +149,20 @@ Pipeline::Engine::Claim Pipeline::Engine::claim() {
   return buffer == nullptr ? Claim{} : claim_rows(*buffer);
 }
 
-// Parts small enough to share a batch among all who fill it.
+// So few that all who fill share a batch, but for some work at least: to take rows takes time, too.
 Pipeline::Engine::Claim Pipeline::Engine::claim_rows(BatchBuffer& buffer) {
-  const int64_t some = std::max<int64_t>(1, buffer.count / (4 * (active_ + 1)));
+  const int64_t enough = row_ns_ > 0 ? static_cast<int64_t>(kClaimNs / row_ns_) : buffer.count / 8;
+  const int64_t some = std::clamp<int64_t>(enough, 1, buffer.count);
   const Claim claimed{&buffer, buffer.claimed, std::min(buffer.count, buffer.claimed + some)};
   buffer.claimed = claimed.end;
   return claimed;
 }
 
 void Pipeline::Engine::fill(const Claim& claim) {
-  const EpochOrder order = order_of(claim.buffer->epoch);
+  EpochOrder order = order_of(claim.buffer->epoch);
   int64_t row = claim.first;
   std::exception_ptr failure;
+  const auto start = Clock::now();
   try {
     std::vector<std::span<std::byte>> into;
     for (; row < claim.end; ++row) {
@@ -167,7 +172,9 @@ void Pipeline::Engine::fill(const Claim& claim) {
   } catch (...) {
     failure = std::current_exception();
   }
+  const double ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
   const Lock lock(mutex_);
+  row_ns_ = 0.75 * row_ns_ + 0.25 * std::max(1.0, ns / static_cast<double>(claim.end - claim.first));
   complete(claim, row, failure);
 }
 
@@ -235,7 +242,7 @@ std::shared_ptr<const DataBatch> Pipeline::Engine::next() {
 void Pipeline::Engine::wait_for_front(Lock& lock) {
   BatchBuffer& front = *pending_.front();
   if (!is_ready(front)) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     work_.notify_one();
     while (!is_ready(front)) {
       if (front.claimed == front.count) {
@@ -248,7 +255,7 @@ void Pipeline::Engine::wait_for_front(Lock& lock) {
       lock.lock();
     }
     ++stats_.waits;
-    stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    stats_.wait_seconds += std::chrono::duration<double>(Clock::now() - start).count();
     if (stats_.batches > 0) grow();  // the first batch is always waited for
   }
   failure_ = front.failure;

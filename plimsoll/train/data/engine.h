@@ -84,8 +84,9 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   int64_t buffers_ = 0;  // all three
   int64_t made_ = 0;     // ever
   int64_t max_bytes_;
-  int64_t depth_;   // pending batches, at most
-  int active_ = 1;  // workers that may work
+  int64_t depth_;      // pending batches, at most
+  int active_ = 1;     // workers that may work
+  double row_ns_ = 0;  // that a row takes, lately; 0: not known yet
   bool stopping_ = false;
   std::vector<std::thread> workers_;
   std::exception_ptr failure_;  // told again by every next() until seek()

@@ -62,7 +62,8 @@ EpochOrder::EpochOrder(const Options& options, int64_t epoch)
       blocks_((std::max<int64_t>(1, options.size) + block_size(options) - 1) / block_size(options)),
       order_(blocks_, key_),
       last_block_place_(order_.inverse(blocks_ - 1)),
-      last_block_size_(options.size - (blocks_ - 1) * block_size(options)) {
+      last_block_size_(options.size - (blocks_ - 1) * block_size(options)),
+      within_(1, 0) {
   options_.block = block_size(options);
 }
 
@@ -74,12 +75,16 @@ EpochOrder::Spot EpochOrder::spot_of(int64_t place) const {
   return {after / options_.block + 1, after % options_.block};
 }
 
-int64_t EpochOrder::operator()(int64_t place) const {
+int64_t EpochOrder::operator()(int64_t place) {
   if (!options_.shuffle) return place;
   const Spot spot = spot_of(place);
   const int64_t block = order_(spot.block);
-  const int64_t size = block == blocks_ - 1 ? last_block_size_ : options_.block;
-  return block * options_.block + Permutation(size, mix(key_, static_cast<uint64_t>(block)))(spot.within);
+  if (block != within_block_) {
+    const int64_t size = block == blocks_ - 1 ? last_block_size_ : options_.block;
+    within_ = Permutation(size, mix(key_, static_cast<uint64_t>(block)));
+    within_block_ = block;
+  }
+  return block * options_.block + within_(spot.within);
 }
 
 }  // namespace plimsoll::train::data

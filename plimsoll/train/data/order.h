@@ -33,8 +33,8 @@ class Permutation {
   uint64_t mask_ = 1;
 };
 
-// The order of one epoch. `block` 0 shuffles all samples; else blocks of so many neighbours, in random order, each
-// within itself.
+// The order of one epoch; not thread-safe. `block` 0 shuffles all samples; else blocks of so many neighbours, in random
+// order, each within itself.
 class EpochOrder {
  public:
   struct Options {
@@ -46,7 +46,7 @@ class EpochOrder {
 
   EpochOrder(const Options& options, int64_t epoch);
 
-  int64_t operator()(int64_t place) const;
+  int64_t operator()(int64_t place);
 
  private:
   struct Spot {
@@ -61,6 +61,8 @@ class EpochOrder {
   Permutation order_;         // of the blocks
   int64_t last_block_place_;  // in that order, of the block that may be short
   int64_t last_block_size_;
+  Permutation within_;  // the block that was asked for last
+  int64_t within_block_ = -1;
 };
 
 }  // namespace plimsoll::train::data

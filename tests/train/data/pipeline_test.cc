@@ -50,7 +50,7 @@ std::vector<int64_t> epoch_of(Pipeline& pipeline) {
 TEST(Order, IsAPermutationOfEverySize) {
   for (const int64_t size : {1, 2, 3, 4, 5, 17, 64, 100, 1000}) {
     for (const int64_t block : {0, 1, 7, 64, 5000}) {
-      const EpochOrder order({size, true, block, 42}, 3);
+      EpochOrder order({size, true, block, 42}, 3);
       std::set<int64_t> seen;
       for (int64_t place = 0; place < size; ++place) seen.insert(order(place));
       EXPECT_EQ(static_cast<int64_t>(seen.size()), size) << block;
@@ -65,7 +65,7 @@ TEST(Order, IsAPermutationOfEverySize) {
 // Neighbours in the order are not neighbours in the data: half of the pairs ascend, and places are far apart.
 TEST(Order, LooksRandom) {
   constexpr int64_t kSize = 10'000;
-  const EpochOrder order({kSize, true, 0, 1}, 0);
+  EpochOrder order({kSize, true, 0, 1}, 0);
   int64_t ascending = 0;
   double distance = 0;
   for (int64_t i = 1; i < kSize; ++i) {
@@ -78,7 +78,7 @@ TEST(Order, LooksRandom) {
 }
 
 TEST(Order, KeepsBlocksTogether) {
-  const EpochOrder order({100, true, 10, 5}, 0);
+  EpochOrder order({100, true, 10, 5}, 0);
   std::set<int64_t> blocks;
   for (int64_t place = 0; place < 100; ++place) {
     EXPECT_EQ(order(place) / 10, order(place / 10 * 10) / 10);
