@@ -12,13 +12,13 @@
 namespace plimsoll::report {
 
 struct WatchReading {
-  double seconds = 0;   // since the start
-  std::string subject;  // "python train.py", "process 1234", "this machine"
-  TreeMemory tree;      // no processes: the machine alone is watched
-  LimitUse limit;
-  std::vector<cuda::CardMemory> cards;
-  double bytes_per_second = 0;         // of what is used under the limit
-  std::optional<double> seconds_left;  // until the limit, as it goes on
+  double seconds = 0;        // since the start
+  std::string subject = {};  // "python train.py", "process 1234", "this machine"
+  TreeMemory tree = {};      // no processes: the machine alone is watched
+  LimitUse limit = {};
+  std::vector<cuda::CardMemory> cards = {};
+  double bytes_per_second = 0;              // of what is used under the limit
+  std::optional<double> seconds_left = {};  // until the limit, as it goes on
 };
 
 // Lines for a terminal: figures, a bar for the limit and for each card, a graph of `history` (bytes used under the
