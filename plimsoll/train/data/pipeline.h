@@ -43,7 +43,7 @@ struct PipelineOptions {
   int64_t max_bytes = 0;
   OnCorrupt on_corrupt = OnCorrupt::fatal;
   Augment augment = {};
-  trace::Recorder* recorder = nullptr;  // records the buffers as inputs tagged "data"; outlives the pipeline
+  trace::Recorder* recorder = nullptr;  // records the buffers as inputs tagged "data"; outlives all batches
 };
 
 // Of the next batch: what a checkpoint keeps.

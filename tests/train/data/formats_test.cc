@@ -44,7 +44,7 @@ std::string zip_of(const std::vector<std::pair<std::string, std::string>>& entri
       number(*to, name.size(), 2);
       number(*to, 0, 2);
       if (to == &directory) {
-        number(*to, 0, 2 + 2 + 2 + 4);
+        to->append(2 + 2 + 2 + 4, '\0');
         number(*to, at, 4);
       }
       *to += name;

