@@ -68,7 +68,8 @@ class Watcher {
     reading.seconds_left = trend_.seconds_until(reading.limit.limit_bytes);
     peak_rss_bytes_ = std::max(peak_rss_bytes_, reading.tree.rss_bytes);
     peak_pss_bytes_ = std::max(peak_pss_bytes_, reading.tree.pss_bytes);
-    history_.push_back(reading.limit.used_bytes);
+    const int64_t held = std::max(reading.tree.pss_bytes, pid_ > 0 ? int64_t{0} : reading.limit.used_bytes);
+    history_.push_back(held > 0 ? held : reading.tree.rss_bytes);
     if (history_.size() > kMostHistory) history_.erase(history_.begin());
     show(reading);
     return true;
@@ -88,7 +89,7 @@ class Watcher {
 
   void show(const report::WatchReading& reading) {
     if (options_.json) {
-      print(report::watch_json(reading).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      print_json(report::watch_json(reading), -1);
       std::fflush(stdout);
     } else if (shows_progress() && !options_.once) {
       erase();

@@ -16,6 +16,7 @@ namespace plimsoll {
 namespace {
 
 constexpr double kWindowSeconds = 30;
+constexpr double kLeastSeconds = 1;  // that a slope is worth something
 constexpr double kLongestForecast = 3600;
 constexpr int64_t kUnlimited = INT64_MAX / 2;  // cgroup v1 writes a number near 2^63 for "no limit"
 
@@ -127,7 +128,7 @@ void Trend::add(double time, int64_t bytes) {
 }
 
 double Trend::bytes_per_second() const {
-  if (points_.size() < 3) return 0;
+  if (points_.size() < 3 || points_.back().time - points_.front().time < kLeastSeconds) return 0;
   double time = 0;
   double bytes = 0;
   for (const Point& point : points_) {

@@ -36,7 +36,7 @@ class Trend {
   // Times in seconds, ascending.
   void add(double time, int64_t bytes);
 
-  double bytes_per_second() const;  // the slope of a line through the last half minute; 0 of fewer than three points
+  double bytes_per_second() const;  // the slope of a line through the last half minute; 0 of less than a second
   // Until `limit` is reached by that slope; nothing where it falls, is too flat to tell, or takes more than an hour.
   std::optional<double> seconds_until(int64_t limit) const;
 

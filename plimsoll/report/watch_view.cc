@@ -41,17 +41,16 @@ std::string cut(std::string text, size_t columns) {
 
 std::string tree_text(const TreeMemory& tree) {
   const std::string pss = tree.pss_bytes > 0 ? fmt::format("PSS {}  ", format_bytes(tree.pss_bytes)) : "";
+  const std::string shared = tree.shared_bytes > 0 ? fmt::format("  shared {}", format_bytes(tree.shared_bytes)) : "";
   const std::string swapped =
       tree.swapped_bytes > 0 ? fmt::format("  swapped {}", format_bytes(tree.swapped_bytes)) : "";
-  return fmt::format("{}RSS {}  shared {}{}", pss, format_bytes(tree.rss_bytes), format_bytes(tree.shared_bytes),
-                     swapped);
+  return fmt::format("{}RSS {}{}{}", pss, format_bytes(tree.rss_bytes), shared, swapped);
 }
 
 bool is_near(const WatchReading& reading) { return reading.seconds_left && *reading.seconds_left < kSoon; }
 
 std::string warning_text(const WatchReading& reading) {
-  return fmt::format("{} is reached in {} if it goes on like this (+{}/s)", format_bytes(reading.limit.limit_bytes),
-                     format_seconds(*reading.seconds_left),
+  return fmt::format("full in {} (+{}/s)", format_seconds(*reading.seconds_left),
                      format_bytes(static_cast<int64_t>(reading.bytes_per_second)));
 }
 
@@ -86,7 +85,7 @@ std::vector<std::string> watch_view(const WatchReading& reading, const std::vect
     for (const std::string& line : plot(history, columns - 4, kGraphRows)) lines.push_back("  " + line);
   }
   if (is_near(reading)) {
-    const std::string text = "  warning: " + warning_text(reading);
+    const std::string text = fmt::format("  warning: {} if it goes on like this", warning_text(reading));
     lines.push_back(colour ? fmt::format("\x1b[31m{}\x1b[0m", text) : text);
   }
   return lines;
@@ -95,13 +94,12 @@ std::vector<std::string> watch_view(const WatchReading& reading, const std::vect
 std::string watch_line(const WatchReading& reading) {
   std::string line = fmt::format("{:.1f} s  ", reading.seconds);
   if (reading.tree.processes > 0) line += tree_text(reading.tree) + "  ";
-  line += fmt::format("{} of {} ({})", format_bytes(reading.limit.used_bytes), format_bytes(reading.limit.limit_bytes),
-                      reading.limit.source);
+  line += fmt::format("{} of {}", format_bytes(reading.limit.used_bytes), format_bytes(reading.limit.limit_bytes));
   for (size_t i = 0; i < reading.cards.size(); ++i) {
     line += fmt::format("  GPU {} {} of {}", i, format_bytes(reading.cards[i].used_bytes),
                         format_bytes(reading.cards[i].total_bytes));
   }
-  if (is_near(reading)) line += "  warning: " + warning_text(reading);
+  if (is_near(reading)) line += "  " + warning_text(reading);
   return line;
 }
 

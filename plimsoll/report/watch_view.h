@@ -21,8 +21,8 @@ struct WatchReading {
   std::optional<double> seconds_left = {};  // until the limit, as it goes on
 };
 
-// Lines for a terminal: figures, a bar for the limit and for each card, a graph of `history` (bytes used under the
-// limit) and the warning, no wider than `columns`.
+// Lines for a terminal: figures, a bar for the limit and for each card, a graph of `history` (bytes that the
+// processes held) and the warning, no wider than `columns`.
 std::vector<std::string> watch_view(const WatchReading& reading, const std::vector<int64_t>& history, int columns,
                                     bool colour);
 
