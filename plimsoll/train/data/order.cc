@@ -5,8 +5,6 @@
 namespace plimsoll::train::data {
 namespace {
 
-constexpr int kRounds = 6;
-
 int64_t block_size(const EpochOrder::Options& options) {
   const int64_t size = std::max<int64_t>(1, options.size);
   return options.block <= 0 ? size : std::min(options.block, size);
@@ -14,8 +12,8 @@ int64_t block_size(const EpochOrder::Options& options) {
 
 }  // namespace
 
-Permutation::Permutation(int64_t size, uint64_t key)
-    : size_(static_cast<uint64_t>(std::max<int64_t>(1, size))), key_(key) {
+Permutation::Permutation(int64_t size, uint64_t key) : size_(static_cast<uint64_t>(std::max<int64_t>(1, size))) {
+  for (size_t i = 0; i < kRounds; ++i) keys_[i] = mix(key, i);
   while (half_bits_ < 31 && (uint64_t{1} << (2 * half_bits_)) < size_) ++half_bits_;
   mask_ = (uint64_t{1} << half_bits_) - 1;
 }
@@ -23,7 +21,7 @@ Permutation::Permutation(int64_t size, uint64_t key)
 uint64_t Permutation::step(uint64_t x) const {
   uint64_t left = x >> half_bits_;
   uint64_t right = x & mask_;
-  for (int i = 0; i < kRounds; ++i) {
+  for (size_t i = 0; i < kRounds; ++i) {
     const uint64_t next = left ^ round(right, i);
     left = right;
     right = next;
@@ -34,8 +32,8 @@ uint64_t Permutation::step(uint64_t x) const {
 uint64_t Permutation::step_back(uint64_t x) const {
   uint64_t left = x >> half_bits_;
   uint64_t right = x & mask_;
-  for (int i = kRounds - 1; i >= 0; --i) {
-    const uint64_t before = right ^ round(left, i);
+  for (size_t i = kRounds; i > 0; --i) {
+    const uint64_t before = right ^ round(left, i - 1);
     right = left;
     left = before;
   }

@@ -2,6 +2,8 @@
 // on the seed and the epoch alone.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace plimsoll::train::data {
@@ -25,10 +27,14 @@ class Permutation {
  private:
   uint64_t step(uint64_t x) const;
   uint64_t step_back(uint64_t x) const;
-  uint64_t round(uint64_t half, int round) const { return mix(key_ + static_cast<uint64_t>(round), half) & mask_; }
+  // The high bits of a product depend on all bits of both factors.
+  uint64_t round(uint64_t half, size_t round) const {
+    return ((half ^ keys_[round]) * 0x9E3779B97F4A7C15U) >> 32 & mask_;
+  }
 
+  static constexpr size_t kRounds = 6;
   uint64_t size_;
-  uint64_t key_;
+  std::array<uint64_t, kRounds> keys_{};
   int half_bits_ = 1;
   uint64_t mask_ = 1;
 };
