@@ -90,7 +90,9 @@ template <class T>
 void to_integers(std::span<const std::byte> stored, std::span<std::byte> into) {
   const auto* from = reinterpret_cast<const T*>(stored.data());
   auto* to = reinterpret_cast<int64_t*>(into.data());
-  for (size_t i = 0; i < stored.size() / sizeof(T); ++i) to[i] = static_cast<int64_t>(from[i]);
+  for (size_t i = 0; i < stored.size() / sizeof(T); ++i) {
+    to[i] = static_cast<int64_t>(from[i]);  // NOLINT(bugprone-signed-char-misuse): i8 has numbers
+  }
 }
 
 void write_floating(DType from, std::span<const std::byte> stored, const Affine& affine, DType to,

@@ -29,7 +29,7 @@ std::optional<int64_t> first_outside(std::span<const std::byte> values, int64_t 
   for (size_t i = 0; i < values.size() / sizeof(T); ++i) {
     T value;
     std::memcpy(&value, values.data() + i * sizeof(T), sizeof(T));
-    const auto wide = static_cast<int64_t>(value);
+    const auto wide = static_cast<int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): i8 has numbers
     if (wide < 0 || wide >= range) return wide;
   }
   return std::nullopt;
