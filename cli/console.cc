@@ -100,9 +100,9 @@ void tell(std::string_view text) {
   write_to_stderr(text);
 }
 
-void print_json(const nlohmann::ordered_json& json) {
+void print_json(const nlohmann::ordered_json& json, int indent) {
   erase_progress();
-  std::string text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text += '\n';
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) note_output_error(errno);
 }

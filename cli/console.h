@@ -44,7 +44,7 @@ void tell(fmt::format_string<T...> format, T&&... values) {
   tell(std::string_view(fmt::format(format, std::forward<T>(values)...)));
 }
 
-// To stdout, with bytes that are no UTF-8 replaced.
-void print_json(const nlohmann::ordered_json& json);
+// To stdout, with bytes that are no UTF-8 replaced; an indent of -1 is one line.
+void print_json(const nlohmann::ordered_json& json, int indent = 2);
 
 }  // namespace plimsoll::cli

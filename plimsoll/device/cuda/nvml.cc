@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <array>
+
 namespace plimsoll::cuda {
 namespace {
 
@@ -23,6 +25,18 @@ struct NvmlPci {  // nvmlPciInfo_t
   char bus_id[32] = {};
 };
 
+struct NvmlUtilisation {
+  unsigned gpu = 0;
+  unsigned memory = 0;
+};
+
+struct NvmlProcess {  // nvmlProcessInfo_v2_t
+  unsigned pid = 0;
+  unsigned long long used = 0;
+  unsigned gpu_instance = 0;
+  unsigned compute_instance = 0;
+};
+
 class Nvml {
  public:
   explicit Nvml(const std::string& library) : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
@@ -35,6 +49,8 @@ class Nvml {
     find(pci, "nvmlDeviceGetPciInfo_v3");
     find(memory, "nvmlDeviceGetMemoryInfo");
     works_ = complete_ && init() == 0;
+    find(utilisation, "nvmlDeviceGetUtilizationRates");  // these two may be missing
+    find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   }
   ~Nvml() {
     if (works_) shutdown();
@@ -52,6 +68,8 @@ class Nvml {
   int (*name)(NvmlDevice, char*, unsigned) = nullptr;
   int (*pci)(NvmlDevice, NvmlPci*) = nullptr;
   int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
+  int (*utilisation)(NvmlDevice, NvmlUtilisation*) = nullptr;
+  int (*processes)(NvmlDevice, unsigned*, NvmlProcess*) = nullptr;
 
  private:
   template <typename Function>
@@ -64,6 +82,18 @@ class Nvml {
   bool complete_ = true;
   bool works_ = false;
 };
+
+std::vector<CardProcess> processes_on(const Nvml& nvml, NvmlDevice device) {
+  std::array<NvmlProcess, 64> found;
+  unsigned count = found.size();
+  std::vector<CardProcess> processes;
+  if (nvml.processes == nullptr || nvml.processes(device, &count, found.data()) != 0) return processes;
+  for (unsigned i = 0; i < count; ++i) {
+    const bool is_known = found[i].used != ~0ULL;
+    processes.push_back({found[i].pid, is_known ? static_cast<int64_t>(found[i].used) : -1});
+  }
+  return processes;
+}
 
 }  // namespace
 
@@ -79,7 +109,10 @@ std::vector<CardMemory> card_memory(const std::string& library) {
     char name[96] = {};
     if (nvml.handle(i, &device) != 0 || nvml.pci(device, &pci) != 0 || nvml.memory(device, &memory) != 0) continue;
     nvml.name(device, name, sizeof name - 1);
-    cards.push_back({name, pci.bus_id, static_cast<int64_t>(memory.total), static_cast<int64_t>(memory.used)});
+    NvmlUtilisation utilisation;
+    const bool tells = nvml.utilisation != nullptr && nvml.utilisation(device, &utilisation) == 0;
+    cards.push_back({name, pci.bus_id, static_cast<int64_t>(memory.total), static_cast<int64_t>(memory.used),
+                     tells ? static_cast<int>(utilisation.gpu) : -1, processes_on(nvml, device)});
   }
   return cards;
 }
