@@ -15,16 +15,18 @@ def group(**parts):
     return module
 
 
-def randomize(model, seed=1):
+def randomize(model, gain=1.0, seed=1):
     """Every parameter and running statistic becomes random, so that one that is mistaken for another is seen."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
             if not tensor.is_floating_point():
                 continue
-            scale = 1 / math.sqrt(tensor[0].numel()) if tensor.dim() > 1 else 0.1
+            scale = gain / math.sqrt(tensor[0].numel()) if tensor.dim() > 1 else 0.1 * gain
             tensor.normal_(0, scale, generator=generator)
-            if name.endswith(("running_var", "bn1.weight", "bn2.weight", "downsample.1.weight")) or "orm" in name or "ln_" in name:
+            scales = ("running_var", "bn1.weight", "bn2.weight", "downsample.1.weight", "orm.weight", "ln_f.weight",
+                      "ln_1.weight", "ln_2.weight", "layernorm_before.weight", "layernorm_after.weight")
+            if name.endswith(scales):
                 tensor.abs_().add_(0.5)
     return model
 
