@@ -64,7 +64,7 @@ Cost python_load(const std::string& script, const std::string& file) {
 }
 
 // A training log without end, in which nothing fails until the last line.
-class EndlessLog : public explain::ByteSource {
+class EndlessLog : public ByteSource {
  public:
   EndlessLog() {
     for (int step = 0; step < 20000; ++step) {
@@ -107,7 +107,7 @@ int main() {
   if (std::system(fmt::format("python3 {} make {} {}", script, file, kEvents).c_str()) != 0) return 2;
   const Cost python = python_load(script, file);
   const Cost idle = measure([] {});
-  const Cost read = measure([&] { explain::read_torch_snapshot(*explain::open_file(file)); });
+  const Cost read = measure([&] { explain::read_torch_snapshot(*open_file(file)); });
   const Cost whole = measure([&] { explain::explain(explain::read_input(file), file); });
   const Cost log = measure([] {
     EndlessLog source;

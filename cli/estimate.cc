@@ -15,6 +15,7 @@
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/report/chrome_trace.h"
+#include "plimsoll/report/dot.h"
 #include "plimsoll/report/plot.h"
 #include "plimsoll/report/step_page.h"
 #include "plimsoll/train/model_forms.h"
@@ -218,6 +219,7 @@ struct EstimateOptions {
   ScriptOptions script;
   PageOptions page;
   std::vector<std::string> allow;
+  std::string dot;  // a file
 };
 
 // What is allowed is done here: there is no budget that could do without.
@@ -274,6 +276,7 @@ void run(const EstimateOptions& given) {
                       estimate.without_scratch,
                       estimate.estimate};
   write_files(given, report);
+  if (!given.dot.empty()) write_file(given.dot, report::dot_graph(program, title_of(report)));
   if (options.json) return print_json(report);
   print_head(report);
   print_peak(report.estimate, report.ops);
@@ -308,6 +311,7 @@ void add_estimate(const Command& app, int& status) {
   verb.add_option("--device", step.device, "cpu, cuda, cuda:N: with its kernels' scratch; none: tensors alone")
       .shows_default();
   add_page_options(verb, options->page);
+  verb.add_option("--dot", options->dot, "Write the graph, with bytes on its edges, for Graphviz");
   ScriptOptions& script = options->script;
   verb.add_option("COMMAND", script.command, "After --: a PyTorch script to run on a simulated card instead");
   verb.add_option("--gpu", script.gpu, "For a script: a card like h200, a100-40g or rtx4090, or a size")

@@ -79,7 +79,7 @@ inline void add_snapshots(const std::string& folder, ExecFindings& findings) {
 // Only where no process told more itself.
 inline void add_log(const std::string& errors, ExecFindings& findings) {
   if (!findings.explained.empty() || errors.empty()) return;
-  const auto source = explain::open_memory(errors, "standard error");
+  const auto source = open_memory(errors, "standard error");
   ExecFinding finding{.who = "the command", .file = "", .input = explain::read_input(*source), .explanation = {}};
   if (finding.input.kind != explain::InputKind::log || finding.input.log.failures.empty()) return;
   finding.explanation = explain::explain(finding.input, "standard error");

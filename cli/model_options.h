@@ -69,7 +69,7 @@ inline void add_model_options(const Command& verb, ModelOptions& options) {
       .repeats();
   verb.add_option("--lora", options.lora, "Train narrow matrices beside linear layers instead: r=8 or r=8,alpha=16");
   verb.add_option("--lora-target", options.lora_targets, "Beside these weights only: '*attn*'").repeats();
-  verb.add_option("--weights", options.weights, "Values of parameters: a .safetensors file or its index");
+  verb.add_option("--weights", options.weights, "Values of parameters: .safetensors or its index, .npz, .pt");
 }
 
 inline bool is_model_file(const std::string& model) { return model.ends_with(".onnx"); }

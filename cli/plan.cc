@@ -20,6 +20,7 @@
 #include "plimsoll/plan/step_oracle.h"
 #include "plimsoll/plan/step_plan_json.h"
 #include "plimsoll/report/chrome_trace.h"
+#include "plimsoll/report/dot.h"
 #include "plimsoll/report/step_page.h"
 
 namespace plimsoll::cli {
@@ -34,6 +35,7 @@ struct PlanVerb {
   BudgetOptions budget;
   PageOptions page;
   std::string output;
+  std::string dot;
   std::string check;
   std::string manifest;
   std::string check_manifest;
@@ -173,6 +175,10 @@ int make(const PlanVerb& verb) {
     throw std::logic_error(fmt::format("a bug: the plan that was made does not hold: {}", *fault));
   }
   if (!verb.output.empty()) write_file(verb.output, plan::write_step_plan(step, model.setting()));
+  if (!verb.dot.empty()) {
+    const program::Program& first = step.programs.front().lowered.program;
+    write_file(verb.dot, report::dot_graph(first, setting_text(model.setting())));
+  }
   write_files(verb, model, step);
   verb.step.json ? print_step_json(model.setting(), step) : print_step(model.setting(), step);
   return kDone;
@@ -296,6 +302,7 @@ void add_plan(const Command& app, int& status) {
   verb.add_option("--budget", options->budget.budget, "Memory for all tensors of the step: 2GiB, 800M, auto");
   verb.add_option("-o,--output", options->output, "Write the plan here, as JSON");
   add_page_options(verb, options->page);
+  verb.add_option("--dot", options->dot, "Write the graph (of a micro-batch), with bytes on its edges, for Graphviz");
   verb.add_option("--check", options->check, "Check a plan that was written");
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);

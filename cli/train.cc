@@ -22,6 +22,7 @@
 #include "plimsoll/report/step_page.h"
 #include "plimsoll/run/floats.h"
 #include "plimsoll/train/micro_batch_trainer.h"
+#include "plimsoll/train/save_weights.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll::cli {
@@ -41,30 +42,8 @@ struct TrainOptions {
   bool no_micro_batches = false;
 };
 
-// Parameters, and what the model keeps beside them, under the names and in the layouts of PyTorch.
 void save_weights(const TrainOptions& options, run::Executor& executor) {
-  if (options.save.empty()) return;
-  const models::ModelInfo info = find_plain_model(options.step);
-  const program::Program& program = executor.program();
-  std::vector<models::TensorToStore> tensors;
-  for (const auto* values : {&program.parameters, &program.state}) {
-    for (const program::Value value : *values) {
-      const program::ValueInfo& one = program[value];
-      if (one.category != Category::parameter || !is_floating(one.type.dtype)) continue;
-      const Shape shape = one.type.shape.shape();
-      const bool turned = models::is_stored_transposed(info, one.name) && shape.rank() == 2;
-      tensors.push_back({one.name, turned ? Shape{shape[1], shape[0]} : shape,
-                         [&executor, value, shape, turned](std::span<float> into, int64_t first) {
-                           const std::vector<float> all = run::read_floats(executor, value);
-                           for (size_t i = 0; i < into.size(); ++i) {
-                             const int64_t at = first + static_cast<int64_t>(i);
-                             const int64_t place = turned ? at % shape[0] * shape[1] + at / shape[0] : at;
-                             into[i] = all[static_cast<size_t>(place)];
-                           }
-                         }});
-    }
-  }
-  models::write_safetensors(options.save, tensors);
+  if (!options.save.empty()) train::save_weights(find_plain_model(options.step), executor, options.save);
 }
 
 struct StepRecord {

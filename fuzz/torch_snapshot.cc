@@ -3,6 +3,7 @@
 #include "plimsoll/explain/explain.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace plimsoll;
   using namespace plimsoll::explain;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   try {

@@ -11,6 +11,7 @@ has_torch() { [ -x "$1" ] && "$1" -c 'import importlib.util, sys; sys.exit(impor
 make_venv() {
   echo "installing PyTorch in $venv (gigabytes to load, once)" >&2
   python3 -m venv "$venv" >&2 && "$venv/bin/pip" install --quiet torch torchvision numpy >&2
+  "$venv/bin/pip" install --quiet onnx onnxruntime >&2 || echo "no ONNX Runtime: bench onnx has no peer" >&2
 }
 
 has_torch "$venv/bin/python3" || [ -n "${PLIMSOLL_VENV:-}" ] || make_venv || true

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "plimsoll/explain/byte_source.h"
+#include "plimsoll/base/byte_source.h"
 #include "plimsoll/explain/failure.h"
 #include "plimsoll/explain/memory_summary.h"
 

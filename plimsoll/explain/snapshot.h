@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "plimsoll/explain/byte_source.h"
-#include "plimsoll/explain/pickle.h"
+#include "plimsoll/base/byte_source.h"
+#include "plimsoll/base/pickle.h"
 #include "plimsoll/trace/trace.h"
 
 namespace plimsoll::explain {

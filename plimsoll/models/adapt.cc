@@ -84,6 +84,14 @@ void freeze(Model& model, const F& is_frozen) {
   model.result = model.loss = program.outputs.front();
 }
 
+// What is there starts as it would without adapters, wherever it is moved to.
+void keep_streams(Model& model) {
+  uint64_t stream = 0;
+  for (std::vector<Init>* inits : {&model.inits, &model.state_inits}) {
+    for (Init& init : *inits) init.stream = init.stream.value_or(stream++);
+  }
+}
+
 // The parameter that a linear layer reads, seen through a cast.
 struct Layer {
   size_t op;
@@ -135,6 +143,7 @@ void add_adapters(Model& model, const Lora& lora, const std::vector<Layer>& laye
   std::map<int32_t, std::pair<Value, Value>> adapters;  // a weight that is read twice has one
   const double scale = lora.alpha == 0 ? 1 : lora.alpha / static_cast<double>(lora.rank);
   const size_t casts = b.program().ops.size();
+  uint64_t stream = model.inits.size() + model.state_inits.size();
   for (const Layer& layer : layers) {
     if (adapters.contains(layer.weight.index)) continue;
     const std::string name = b.program()[layer.weight].name;
@@ -145,6 +154,7 @@ void add_adapters(Model& model, const Lora& lora, const std::vector<Layer>& laye
     const auto make = [&](const char* suffix, const Dims& dims, const Init& init) {
       const Value master = b.parameter(name + suffix, {wide, dims});
       model.inits.push_back(init);
+      model.inits.back().stream = stream++;
       return wide == model.options.dtype ? master : program::cast(b, master, model.options.dtype);
     };
     const Value a = make(".lora_a", {lora.rank, in}, fan_in(in.constant()));
@@ -233,6 +243,7 @@ Lora parse_lora(std::string_view text) {
 
 Model adapt(Model model, const AdaptOptions& options) {
   if (!model.options.training) return model;
+  keep_streams(model);
   require_matches(model.program, options.freeze, "--freeze");
   if (!options.lora) {
     freeze(model, [&](const std::string& name) { return matches_any(options.freeze, name); });

@@ -52,13 +52,15 @@ std::vector<double> draw(const Init& init, int64_t count, uint64_t seed, uint64_
     init.values->read(read, 0);
     return {read.begin(), read.end()};
   }
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = number(init, seed, stream, i);
+  const uint64_t own = init.stream.value_or(stream);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = number(init, seed, own, i);
   return numbers;
 }
 
 void draw(const Init& init, std::span<float> into, uint64_t seed, uint64_t stream, uint64_t first) {
   if (init.kind == Init::Kind::given) return init.values->read(into, first);
-  for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<float>(number(init, seed, stream, first + i));
+  const uint64_t own = init.stream.value_or(stream);
+  for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<float>(number(init, seed, own, first + i));
 }
 
 void draw(const Init& init, std::span<int8_t> into, std::span<float> scales, uint64_t seed, uint64_t stream) {

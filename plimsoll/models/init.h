@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct Init {
   Kind kind = Kind::constant;
   double scale = 0;  // the constant; uniform in [-scale, scale]; normal with this standard deviation around 0
   std::shared_ptr<const GivenValues> values = {};  // of kind given
+  // In place of the stream that a caller of draw() counts: what is moved or added beside keeps its numbers.
+  std::optional<uint64_t> stream = {};
 
   std::string text() const;  // "uniform(0.0416667)"
   bool operator==(const Init&) const = default;

@@ -20,6 +20,19 @@ void start_boolean(std::span<uint8_t> into, const models::Init& init) {
   }
 }
 
+// In f16 or bf16. A block in f32 at a time, whatever the size of the whole.
+void start_rounded(std::span<std::byte> into, DType dtype, const models::Init& init, uint64_t seed, uint64_t stream) {
+  constexpr size_t kBlock = 1 << 18;
+  const auto element = static_cast<size_t>(element_bytes(dtype));
+  const size_t count = into.size() / element;
+  std::vector<float> block;
+  for (size_t first = 0; first < count; first += kBlock) {
+    block.resize(std::min(kBlock, count - first));
+    models::draw(init, block, seed, stream, first);
+    run::write_rounded(dtype, block, into.subspan(first * element, block.size() * element));
+  }
+}
+
 void start_quantized(run::Executor& executor, const QuantizedParameter& parameter, const models::Init& init,
                      uint64_t seed, uint64_t stream) {
   executor.fill<int8_t>(parameter.weights, [&](std::span<int8_t> into) {
@@ -42,9 +55,7 @@ void start_value(run::Executor& executor, program::Value value, const models::In
   if (type.dtype == DType::boolean) {
     return executor.fill<uint8_t>(value, [&](std::span<uint8_t> into) { start_boolean(into, init); });
   }
-  std::vector<float> floats(static_cast<size_t>(type.shape.elements().constant()));
-  models::draw(init, floats, seed, stream);
-  run::write_floats(executor, value, floats);
+  executor.fill_bytes(value, [&](std::span<std::byte> into) { start_rounded(into, type.dtype, init, seed, stream); });
 }
 
 void start_values(run::Executor& executor, const std::vector<models::Init>& inits,

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
@@ -184,6 +185,17 @@ bool is_fixed(const TensorProto& tensor, size_t place, Fixed fixed) {
   return place > 0 && (!is_real || count <= 8);
 }
 
+// The graph's inputs that are given values: old files list their initializers as inputs, too.
+std::vector<std::string> input_names(const GraphProto& graph) {
+  std::set<std::string> held;
+  for (const TensorProto& tensor : graph.initializer()) held.insert(tensor.name());
+  std::vector<std::string> names;
+  for (const ValueInfoProto& input : graph.input()) {
+    if (!held.contains(input.name())) names.push_back(input.name());
+  }
+  return names;
+}
+
 struct Built {
   Model model;
   std::map<std::string, std::vector<double>> inputs;
@@ -193,10 +205,10 @@ Built build(const Case& one, Fixed fixed) {
   auto file = std::make_shared<ModelFile>(*one.file);
   Built built;
   ImportOptions options{.batch_is_symbol = false, .as_written = true};
-  const auto& graph_inputs = one.file->proto.graph().input();
+  const std::vector<std::string> names = input_names(one.file->proto.graph());
   for (size_t i = 0; i < one.inputs.size(); ++i) {
     TensorProto tensor = one.inputs[i];
-    const std::string name = graph_inputs.Get(static_cast<int>(i)).name();
+    const std::string& name = names.at(i);
     tensor.set_name(name);
     const std::vector<int64_t> dims(tensor.dims().begin(), tensor.dims().end());
     options.inputs[name] = Dims(Shape(dims));
@@ -221,8 +233,7 @@ Built build(const Case& one, Fixed fixed) {
   importer.run();
   for (size_t i = 0; i < one.inputs.size(); ++i) {
     if (is_fixed(one.inputs[i], i, fixed)) continue;
-    built.inputs[importer.input_name(graph_inputs.Get(static_cast<int>(i)).name())] =
-        elements_of(one.file, one.inputs[i]);
+    built.inputs[importer.input_name(names.at(i))] = elements_of(one.file, one.inputs[i]);
   }
   built.model = with_outputs(std::move(net), importer, false);
   return built;

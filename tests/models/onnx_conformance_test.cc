@@ -36,5 +36,17 @@ TEST(OnnxConformance, NodeCasesPassOrSayWhyNot) {
   EXPECT_GE(4 * passed, 3 * results.size()) << passed << " of " << results.size();
 }
 
+// Whole models (ResNet-50, DenseNet, VGG-19, ..) as folders of the same form, in PLIMSOLL_ONNX_MODEL_CASES;
+// scripts/onnx_model_cases.py makes them of what `pip install onnx` brings.
+TEST(OnnxConformance, ModelCasesPass) {
+  const char* folder = std::getenv("PLIMSOLL_ONNX_MODEL_CASES");
+  if (folder == nullptr) GTEST_SKIP() << "PLIMSOLL_ONNX_MODEL_CASES names no folder";
+  const std::vector<CaseResult> results = run_cases(folder);
+  EXPECT_FALSE(results.empty());
+  for (const CaseResult& result : results) {
+    EXPECT_EQ(result.outcome, CaseResult::Outcome::pass) << result.name << ": " << result.why;
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::models

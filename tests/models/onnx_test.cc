@@ -4,6 +4,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
+#include "plimsoll/memory/limits.h"
 #include "plimsoll/models/onnx/load.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/estimate.h"
@@ -267,6 +268,77 @@ TEST(Onnx, EstimateIsExactForATrainingStep) {
   const kernels::Lowered lowered = kernels::prepare(step.program, {.threads = 1});
   const run::Planned planned = run::plan_as_it_is(step.program, {.threads = 1});
   EXPECT_EQ(plan::estimate(lowered).peak_bytes, planned.arena_bytes());
+}
+
+// i64[2,4,1] and bool[2,4,8] have equal bytes, and the result is not made in the operand's memory.
+TEST(Onnx, ComparisonsDoNotOverwriteWhatTheyBroadcast) {
+  GraphWriter graph;
+  graph.input("a", {"2", "1", "1"}, onnx::TensorProto::INT64);
+  graph.input("rows", {"1", "4", "1"}, onnx::TensorProto::INT64);
+  graph.input("columns", {"1", "1", "8"}, onnx::TensorProto::INT64);
+  graph.node("Add", {"a", "rows"}, {"sum"});
+  graph.node("Less", {"columns", "sum"}, {"less"});
+  GraphWriter::set(graph.node("Cast", {"less"}, {"y"}), "to", onnx::TensorProto::FLOAT);
+  graph.output("y");
+  const ModelInfo info = parse_onnx(graph.bytes(), "less.onnx");
+  run::Session session(build_step(info, {.training = false}), {.threads = 1}, machine_budget());
+  run::Executor& executor = session.executor();
+  executor.write<int64_t>(executor.program().find("a"), std::vector<int64_t>{2, 4});
+  executor.write<int64_t>(executor.program().find("rows"), std::vector<int64_t>{0, 1, 2, 3});
+  executor.write<int64_t>(executor.program().find("columns"), std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  executor.step();
+  const std::vector<float> y = executor.read<float>(executor.program().outputs[0]);
+  for (int64_t i = 0; i < 64; ++i) {
+    const int64_t sum = (i < 32 ? 2 : 4) + i / 8 % 4;
+    EXPECT_EQ(y[static_cast<size_t>(i)], i % 8 < sum ? 1 : 0) << i;
+  }
+}
+
+// Exporters write equal tensors once: here all running means.
+TEST(Onnx, NormsThatShareStatisticsInTheFileTrain) {
+  GraphWriter graph;
+  graph.input("x", {"N", "2", "3", "3"});
+  graph.weight("scale", {2}, {1, 1});
+  graph.weight("zero", {2}, {0, 0});
+  graph.node("BatchNormalization", {"x", "scale", "zero", "zero", "scale"}, {"once"});
+  graph.node("BatchNormalization", {"once", "scale", "zero", "zero", "scale"}, {"twice"});
+  GraphWriter::set(graph.node("Flatten", {"twice"}, {"y"}), "axis", 1);
+  graph.output("y");
+  train::Training training(parse_onnx(graph.bytes(), "norms.onnx", {.loss = "mse"}),
+                           {.batch = 4, .threads = 1, .measure = false});
+  const float first = training.step();
+  for (int i = 0; i < 10; ++i) training.step();
+  EXPECT_LT(training.step(), first);
+}
+
+// Attention over x[N,1,4,8] with something added to the scores.
+GraphWriter attention_graph(float largest) {
+  GraphWriter graph;
+  graph.input("x", {"N", "1", "16", "8"});
+  graph.weight("w", {8, 8}, std::vector<float>(64, 0.1F));
+  std::vector<float> bias(16 * 16, 0.5F);
+  bias[3] = largest;
+  graph.weight("bias", {1, 1, 16, 16}, bias);
+  graph.node("MatMul", {"x", "w"}, {"q"});
+  GraphWriter::set(graph.node("Transpose", {"x"}, {"k"}), "perm", std::vector<int64_t>{0, 1, 3, 2});
+  graph.node("MatMul", {"q", "k"}, {"products"});
+  graph.node("Add", {"products", "bias"}, {"scores"});
+  GraphWriter::set(graph.node("Softmax", {"scores"}, {"weights"}), "axis", -1);
+  graph.node("MatMul", {"weights", "x"}, {"y"});
+  graph.output("y");
+  return graph;
+}
+
+TEST(Onnx, BiasesOfScoresAreTrainedAndMasksAreNot) {
+  const ModelInfo trained = parse_onnx(attention_graph(1).bytes(), "attention.onnx", {.loss = "mse"});
+  EXPECT_EQ(count_ops(trained, "attention", true), 0);  // it has no gradient of a mask
+  train::Training training(trained, {.batch = 2, .threads = 1, .measure = false});
+  const std::vector<float> before = training.read("bias");
+  training.step();
+  EXPECT_NE(training.read("bias"), before);
+  const ModelInfo masked = parse_onnx(attention_graph(-3e38F).bytes(), "attention.onnx", {.loss = "mse"});
+  EXPECT_EQ(count_ops(masked, "attention", true), 1);
+  EXPECT_EQ(masked.build({}, Size::full).program.parameters.size(), 1U);
 }
 
 }  // namespace

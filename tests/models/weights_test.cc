@@ -103,6 +103,35 @@ TEST_F(Weights, AModelStartsWithThem) {
   EXPECT_THROW(with_weights(mlp, path("w.safetensors")).build({}, Size::full), ArgumentError);
 }
 
+TEST_F(Weights, TransposedValuesAreReadInAnyBlocks) {
+  const ModelInfo& gpt = find_model("gpt2-nano");
+  const Model model = gpt.build({}, Size::small);
+  std::vector<TensorToStore> tensors;
+  for (const Value value : model.program.parameters) {
+    const program::ValueInfo& info = model.program[value];
+    const Shape shape = info.type.shape.shape();
+    const bool turned = is_stored_transposed(gpt, info.name);
+    tensors.push_back(counting("transformer." + info.name, turned ? Shape{shape[1], shape[0]} : shape));
+  }
+  write_safetensors(path("w.safetensors"), tensors);
+  const Model read = with_weights(gpt, path("w.safetensors")).build({}, Size::small);
+  for (size_t i = 0; i < read.inits.size(); ++i) {
+    const program::ValueInfo& info = read.program[read.program.parameters[i]];
+    if (!info.name.ends_with("0.attn.c_attn.weight")) continue;
+    const Shape shape = info.type.shape.shape();  // 18 rows of 6 here, 6 of 18 in the file
+    for (const uint64_t first : {0, 5, 17}) {
+      std::vector<float> block(40);
+      draw(read.inits[i], block, 1, 0, first);
+      for (size_t k = 0; k < block.size(); ++k) {
+        const int64_t place = static_cast<int64_t>(first + k);
+        ASSERT_EQ(block[k], place % shape[1] * shape[0] + place / shape[1]) << first << " " << k;
+      }
+    }
+    return;
+  }
+  FAIL() << "no such layer";
+}
+
 TEST_F(Weights, LayersOfGpt2AreTransposed) {
   const ModelInfo& gpt = find_model("gpt2-nano");
   EXPECT_TRUE(is_stored_transposed(gpt, "h.0.attn.c_attn.weight"));
@@ -149,6 +178,15 @@ TEST(Adapt, LoraTrainsItsMatricesAlone) {
       std::count_if(names.begin(), names.end(), [](const auto& name) { return name.ends_with(".lora_a"); });
   EXPECT_EQ(count, 6);  // c_attn and c_proj of three layers
   EXPECT_NE(lora.read("h.0.attn.c_attn.weight.lora_b"), std::vector<float>(144 * 4));
+}
+
+TEST(Adapt, LoraStartsWhereThePlainModelDoes) {
+  const train::TrainingOptions options{
+      .batch = 2, .sizes = {{"sequence", 16}}, .optimizer = train::sgd(0.1), .threads = 1, .measure = false};
+  const ModelInfo gpt = find_model("gpt2-nano");
+  const float plain = train::Training(gpt, options).step();
+  EXPECT_FLOAT_EQ(train::Training(adapt(gpt, {.lora = Lora{.rank = 4}}), options).step(), plain);
+  EXPECT_FLOAT_EQ(train::Training(adapt(gpt, {.freeze = {"h.0.*", "wpe*"}}), options).step(), plain);
 }
 
 TEST(Adapt, LoraHoldsFrozenWeightsInLowerPrecision) {

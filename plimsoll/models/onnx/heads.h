@@ -16,7 +16,8 @@ struct HeadsAttention {
   bool causal = false;
   double scale = 0;  // 0: one over the square root of the heads' width
 };
-Value attend(Builder& b, Value q, Value k, Value v, const HeadsAttention& options);
+// In parts where the mask is trained.
+Value attend(NodeCall& call, Value q, Value k, Value v, const HeadsAttention& options);
 
 // Rotates pairs of elements of x[batch, heads, tokens, dim] by cos and sin, which broadcast to half of them.
 Value rotated(Builder& b, Value x, Value cosine, Value sine, bool interleaved);

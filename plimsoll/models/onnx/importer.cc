@@ -173,10 +173,28 @@ Value Importer::constant(const HostTensor& tensor, const std::string& name) {
   return Dims(tensor.stored) == tensor.dims ? made : program::expand(net.b, made, tensor.dims);
 }
 
+namespace {
+
+// Weights are never that far from zero; what is added to scores to hide them is.
+bool is_mask(const TensorData& data) {
+  constexpr float kHidden = -1e30F;
+  constexpr int64_t kBlock = 4096;
+  if (!data.is_there()) return false;
+  std::vector<float> block;
+  for (int64_t first = 0; first < data.elements(); first += kBlock) {
+    block.resize(static_cast<size_t>(std::min(kBlock, data.elements() - first)));
+    data.read(std::span(block), first);
+    if (std::any_of(block.begin(), block.end(), [](float x) { return x < kHidden; })) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool Importer::is_trained(const TensorData& data) const {
   if (data.kind() != ElementKind::real) return false;
   const auto role = roles_.find(data.name());
-  if (role == roles_.end()) return data.elements() > 1 && data.shape().rank() > 0;
+  if (role == roles_.end()) return data.elements() > 1 && data.shape().rank() > 0 && !is_mask(data);
   return role->second != Role::statistic && role->second != Role::variance && role->second != Role::setting;
 }
 
@@ -208,10 +226,10 @@ Value Importer::wide_weight(const Tensor& tensor) {
 Value Importer::running_statistic(const Tensor& tensor) {
   if (!tensor.weight) return value(tensor);
   const TensorData& data = *tensor.weight;
-  const auto [place, fresh] = weights_.try_emplace(data.key());
-  if (!fresh) return place->second;
+  const auto shared = statistics_.find(data.key());
+  if (!net.training() && shared != statistics_.end()) return shared->second;
   const Value made = net.wide_state(value_name(data.name()), Dims(data.shape()), init_of(data));
-  return weights_[data.key()] = made;
+  return statistics_[data.key()] = made;
 }
 
 Init Importer::init_of(const TensorData& data) const {

@@ -60,6 +60,7 @@ class Importer {
 
   // Parameters of normalisations are not cast.
   Value wide_weight(const Tensor& tensor);
+  // In training each call has its own, which it may overwrite: exporters write equal tensors once.
   Value running_statistic(const Tensor& tensor);
   // Constants as state: what the program reads and does not change.
   Value constant(const HostTensor& tensor, const std::string& name);
@@ -110,6 +111,7 @@ class Importer {
   std::vector<Frame> frames_;
   Roles roles_;                                     // of initializers
   std::unordered_map<const void*, Value> weights_;  // of weights and constants that are in the program
+  std::unordered_map<const void*, Value> statistics_;
   std::vector<std::shared_ptr<const HostTensor>> kept_;
   std::unordered_map<int32_t, Value> transposed_;
   mutable std::set<std::string> used_names_;

@@ -111,9 +111,23 @@ std::set<std::string> open_symbols(const ModelFile& file, const ImportOptions& o
   return open;
 }
 
+// Tokens of a sample, where the file has a number for them: the second dimension of a matrix of integers. 0: it has
+// none.
+int64_t fixed_sequence(const ModelFile& file) {
+  for (const ValueInfoProto& input : file.proto.graph().input()) {
+    const auto& tensor = input.type().tensor_type();
+    if (tensor.elem_type() == TensorProto::INT64 && tensor.shape().dim_size() == 2 &&
+        tensor.shape().dim(1).dim_value() > 0) {
+      return tensor.shape().dim(1).dim_value();
+    }
+  }
+  return 0;
+}
+
 void check_names(const ModelFile& file, const std::set<std::string>& open, const OnnxOptions& asked) {
   for (const auto& [symbol, size] : asked.sizes) {
-    if (symbol != "batch" && !open.contains(symbol)) {
+    const bool is_fixed = symbol == "batch" || (symbol == "sequence" && fixed_sequence(file) == size);
+    if (!is_fixed && !open.contains(symbol)) {
       throw ArgumentError(fmt::format("{} has no dimension {}; it has {}", file.name, quote(symbol),
                                       open.empty() ? "none" : fmt::format("{}", fmt::join(open, ", "))));
     }
@@ -149,6 +163,9 @@ Loaded try_load(const File& file, ImportOptions options, const OnnxOptions& aske
     if (symbol == "batch" && open_batch) continue;
     options.sizes[symbol] = size;
     loaded.fixed[symbol] = size;
+  }
+  if (const int64_t tokens = fixed_sequence(*file); tokens > 0 && loaded.usual.try_emplace("sequence", tokens).second) {
+    loaded.fixed["sequence"] = tokens;
   }
   loaded.usual.try_emplace("batch", std::max<int64_t>(1, Symbols(*file, true).fixed_batch()));
   if (!loaded.usual.contains("batch") || !open_symbols(*file, options).contains("batch")) {

@@ -15,6 +15,7 @@
 #include "plimsoll/program/ops/shape.h"
 #include "plimsoll/program/ops/slice.h"
 #include "plimsoll/program/ops/softmax.h"
+#include "plimsoll/program/passes/fuse_attention.h"
 
 namespace plimsoll::models::onnx_import {
 
@@ -37,7 +38,23 @@ Value repeat_heads(Builder& b, Value x, int64_t times) {
   return p::reshape(b, wide, {s[0], s[1] * times, s[2], s[3]});
 }
 
-Value attend(Builder& b, Value q, Value k, Value v, const HeadsAttention& options) {
+namespace {
+
+bool needs_gradient(const NodeCall& call, Value mask) {
+  return mask && call.in.net.training() && p::is_trained(p::Facts(call.b.program()), mask);
+}
+
+}  // namespace
+
+Value attend(NodeCall& call, Value q, Value k, Value v, const HeadsAttention& options) {
+  Builder& b = call.b;
+  if (needs_gradient(call, options.mask)) {  // which attention as one op has not
+    const double root = std::sqrt(static_cast<double>(b.shape(q)[3].constant()));
+    const double scale = options.scale == 0 ? 1 / root : options.scale;
+    const Value products = p::affine(b, p::matmul(b, q, k, {.transpose_b = true}), {.scale = scale});
+    call.require(!options.causal, "a mask that is trained, and causal as well");
+    return p::matmul(b, p::softmax(b, p::add(b, products, options.mask), -1), v);
+  }
   return p::attention(b, q, k, v, {.mask = options.mask, .causal = options.causal, .scale = options.scale});
 }
 
@@ -150,7 +167,7 @@ void import_attention(NodeCall& call) {
   const bool is_plain = softcap == 0 && !call.wants(3) && scale > 0 && !call.has(6) && !has_window;
   if (is_plain && (!causal || (past == Dim(0) && queries == keys && !call.has(3)))) {
     const Value mask = call.has(3) ? added_mask(call, call.value(3), keys) : Value{};
-    const Value y = attend(b, q, k, v, {.mask = mask, .causal = causal, .scale = scale});
+    const Value y = attend(call, q, k, v, {.mask = mask, .causal = causal, .scale = scale});
     return call.set_same(is_flat ? from_heads(b, y) : y);
   }
   const int64_t mode = call.integer("qk_matmul_output_mode", 0);

@@ -65,7 +65,7 @@ int64_t heads_of(NodeCall& call) {
 }
 
 void finish_attention(NodeCall& call, Value q, Value k, Value v, const HeadsAttention& options) {
-  call.set_same(from_heads(call.b, attend(call.b, q, k, v, options)));
+  call.set_same(from_heads(call.b, attend(call, q, k, v, options)));
 }
 
 // query, key, value of [batch, tokens, heads * dim], bias of all three, key padding mask, attention bias.

@@ -286,7 +286,7 @@ void import_depth_to_space(NodeCall& call) {
   call.set_same(p::reshape(call.b, moved, {s[0], depth, s[2] * n, s[3] * n}));
 }
 void import_space_to_depth(NodeCall& call) {
-  call.require(call.text("mode", "DCR") == "DCR", "the mode CRD");
+  const bool blocks_first = call.text("mode", "DCR") == "DCR";
   const Dims s = call.shape(0);
   if (s.rank() != 4) call.reject("the operand must have four dimensions");
   const int64_t n = call.integer("blocksize", 1);
@@ -294,7 +294,7 @@ void import_space_to_depth(NodeCall& call) {
   const Dim height = floor_div(s[2], n);
   const Dim width = floor_div(s[3], n);
   const Value apart = p::reshape(call.b, call.value(0), {s[0], s[1], height, n, width, n});
-  const Value moved = p::transpose(call.b, apart, {0, 3, 5, 1, 2, 4});
+  const Value moved = p::transpose(call.b, apart, blocks_first ? Dims{0, 3, 5, 1, 2, 4} : Dims{0, 1, 3, 5, 2, 4});
   call.set_same(p::reshape(call.b, moved, {s[0], s[1] * (n * n), height, width}));
 }
 

@@ -60,7 +60,7 @@ StoredTensor parse_tensor(const std::shared_ptr<const MappedFile>& file, const s
     return {{.source = path}, fmt::format("tensor {}: {}", quote(name), why)};
   };
   try {
-    StoredTensor tensor{name, json.at("dtype").get<std::string>(), {}, {}, file};
+    StoredTensor tensor{name, json.at("dtype").get<std::string>(), {}, {}, file, {}};
     const auto dims = json.at("shape").get<std::vector<int64_t>>();
     const auto places = json.at("data_offsets").get<std::vector<uint64_t>>();
     tensor.shape = Shape(dims);

@@ -21,6 +21,7 @@ struct StoredTensor {
   Shape shape;
   std::span<const std::byte> bytes;
   std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<const std::vector<std::byte>> inflated = {};  // what `bytes` are of, where the file has them deflated
 
   int64_t elements() const { return shape.elements(); }
   // Elements from `first` on as reals. UnsupportedError for a dtype that is not known.

@@ -1,5 +1,5 @@
 // Values of a model's parameters from files of weights, and back, by the names that PyTorch has for them: those of
-// torchvision, and of Hugging Face's GPT-2 and BERT, whose prefixes (`transformer.`, `model.`) are seen through.
+// torchvision, and of Hugging Face's GPT-2, BERT and ViT, whose prefixes (`transformer.`, `model.`) are seen through.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace plimsoll::models {
 
-// The model with its parameters, and what it keeps beside them, starting as the file says. Building it is an
+// The model with its parameters, and what it keeps beside them, starting as the file says (weights/archives.h has the
+// kinds of files). Values are read when they are wanted, a block at a time. Building it is an
 // ArgumentError that names a parameter that the file does not have, or has in another shape.
 ModelInfo with_weights(ModelInfo info, const std::string& path);
 

@@ -148,13 +148,17 @@ void add_choice(OpTable& table, const char* name) {
 }
 
 void add_predicates(OpTable& table) {
-  const auto add_predicate = [&](const char* name, Infer infer) {
-    table.add(
-        {.name = name, .inputs = {"x", "z"}, .infer = infer, .in_place = {0, 1}, .traits = {.elementwise = true}});
+  const auto add_predicate = [&](const char* name, Infer infer, std::vector<int> in_place) {
+    table.add({.name = name,
+               .inputs = {"x", "z"},
+               .infer = infer,
+               .in_place = std::move(in_place),
+               .traits = {.elementwise = true}});
   };
-  for (const char* name : {"eq", "ne"}) add_predicate(name, infer_equality);
-  for (const char* name : {"lt", "le", "gt", "ge"}) add_predicate(name, infer_order);
-  for (const char* name : {"logical_and", "logical_or", "logical_xor"}) add_predicate(name, infer_logical);
+  // Not comparisons: i64[8] has the bytes of bool[8,8], which it broadcasts to.
+  for (const char* name : {"eq", "ne"}) add_predicate(name, infer_equality, {});
+  for (const char* name : {"lt", "le", "gt", "ge"}) add_predicate(name, infer_order, {});
+  for (const char* name : {"logical_and", "logical_or", "logical_xor"}) add_predicate(name, infer_logical, {0, 1});
   table.add({.name = "logical_not",
              .inputs = {"x"},
              .infer = infer_logical_not,

@@ -1,7 +1,9 @@
 #include "plimsoll/program/passes/fuse_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "plimsoll/program/passes/pattern.h"
 
@@ -79,7 +81,9 @@ std::optional<Replacement> match_scores(const Facts& facts, const Scores& scores
   return found;
 }
 
-std::optional<Replacement> match_attention(const Facts& facts, const Op& root) {
+using Accepts = bool (*)(const Facts&, Value mask);
+
+std::optional<Replacement> match_attention(const Facts& facts, const Op& root, Accepts accepts) {
   if (root.def->name != "matmul" || attribute(root, "transpose_a").flag() || attribute(root, "transpose_b").flag()) {
     return std::nullopt;
   }
@@ -89,6 +93,7 @@ std::optional<Replacement> match_attention(const Facts& facts, const Op& root) {
   const Dim axis = attribute(*softmax, "axis").dim();
   if (axis != -1 && axis != 3) return std::nullopt;
   for (const Scores& scores : readings(facts, softmax->inputs[0])) {
+    if (scores.mask && !accepts(facts, scores.mask)) continue;
     if (auto found = match_scores(facts, scores, v)) return found;
   }
   return std::nullopt;
@@ -96,6 +101,35 @@ std::optional<Replacement> match_attention(const Facts& facts, const Op& root) {
 
 }  // namespace
 
-Program fuse_attention(Program program) { return rewrite(std::move(program), match_attention); }
+bool is_trained(const Facts& facts, Value value) {
+  const std::vector<Value>& parameters = facts.program().parameters;
+  std::set<int32_t> seen;
+  std::vector<Value> open;
+  const auto look_at = [&](Value one) {
+    if (is_floating(facts.type(one).dtype) && seen.insert(one.index).second) open.push_back(one);
+  };
+  look_at(value);
+  while (!open.empty()) {
+    const Value one = open.back();
+    open.pop_back();
+    if (std::find(parameters.begin(), parameters.end(), one) != parameters.end()) return true;
+    const Op* maker = facts.maker(one);
+    if (maker == nullptr) continue;
+    for (const Value input : maker->inputs) look_at(input);
+  }
+  return false;
+}
+
+Program fuse_attention(Program program) {
+  return rewrite(std::move(program), [](const Facts& facts, const Op& root) {
+    return match_attention(facts, root, [](const Facts&, Value) { return true; });
+  });
+}
+
+Program fuse_differentiable_attention(Program program) {
+  return rewrite(std::move(program), [](const Facts& facts, const Op& root) {
+    return match_attention(facts, root, [](const Facts& all, Value mask) { return !is_trained(all, mask); });
+  });
+}
 
 }  // namespace plimsoll::program

@@ -1,6 +1,7 @@
 // Attention that exporters take apart, put together again.
 #pragma once
 
+#include "plimsoll/program/passes/facts.h"
 #include "plimsoll/program/program.h"
 
 namespace plimsoll::program {
@@ -12,5 +13,12 @@ namespace plimsoll::program {
 // With fewer keys than v is wide the scores are smaller than the result, and are left as they are; before sizes are
 // bound attention is always put together.
 Program fuse_attention(Program program);
+
+// The same but for masks that depend on parameters (biases of relative positions), whose gradient attention lacks: for
+// programs that are to be differentiated.
+Program fuse_differentiable_attention(Program program);
+
+// Whether the value, of reals, depends on a parameter, so that a gradient goes through it.
+bool is_trained(const Facts& facts, Value value);
 
 }  // namespace plimsoll::program

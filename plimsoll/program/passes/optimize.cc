@@ -40,9 +40,9 @@ Program to_fixpoint(Program program, std::initializer_list<Pass> passes) {
 Program simplify(Program program) {
   return to_fixpoint(std::move(program),
                      {eliminate_dead_code, fold_views, fold_constants, eliminate_common_subexpressions,
-                      fuse_activations, fuse_norms, fuse_attention, fuse_bias});
+                      fuse_activations, fuse_norms, fuse_differentiable_attention, fuse_bias});
 }
 
-Program optimize(Program step) { return to_fixpoint(std::move(step), {simplify, fuse_epilogues}); }
+Program optimize(Program step) { return to_fixpoint(std::move(step), {simplify, fuse_attention, fuse_epilogues}); }
 
 }  // namespace plimsoll::program

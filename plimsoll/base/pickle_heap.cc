@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "plimsoll/explain/pickle.h"
+#include "plimsoll/base/pickle.h"
 
-namespace plimsoll::explain {
+namespace plimsoll {
 
 uint32_t TextTable::intern(std::string_view text) {
   const uint64_t hash = mix_hash(0, std::hash<std::string_view>()(text));
@@ -119,4 +119,4 @@ void PickleHeap::make_room(Extent& extent, size_t size) {
   extent.capacity = capacity;
 }
 
-}  // namespace plimsoll::explain
+}  // namespace plimsoll

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace plimsoll::explain {
+namespace plimsoll {
 
 class ByteSource {
  public:
@@ -33,4 +33,4 @@ std::unique_ptr<ByteSource> open_memory(std::string_view bytes, std::string name
 // is.
 std::unique_ptr<ByteSource> put_back(std::string first, ByteSource& rest);
 
-}  // namespace plimsoll::explain
+}  // namespace plimsoll

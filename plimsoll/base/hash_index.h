@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace plimsoll::explain {
+namespace plimsoll {
 
 inline uint64_t mix_hash(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -59,4 +59,4 @@ class HashIndex {
   size_t count_ = 0;
 };
 
-}  // namespace plimsoll::explain
+}  // namespace plimsoll

@@ -10,7 +10,7 @@
 #include <span>
 #include <type_traits>
 
-namespace plimsoll::explain {
+namespace plimsoll {
 
 template <typename T>
 class FlatArray {
@@ -53,4 +53,4 @@ class FlatArray {
   size_t capacity_ = 0;
 };
 
-}  // namespace plimsoll::explain
+}  // namespace plimsoll

@@ -1,7 +1,8 @@
 // Reads a Python pickle of plain data, protocols 2 to 5, without running anything. Only opcodes that make numbers,
 // text, bytes, lists, tuples and dicts are known; whatever would import, call or build an object is an error that
-// names the opcode and its place. Nothing recurses and every size is bound by the bytes that were really there, so
-// a hostile file costs at most a small multiple of its own length.
+// names the opcode and its place. A caller may name the few callables that its files need (PickleNames): they are never
+// called, but kept as data for the caller to read. Nothing recurses and every size is bound by the bytes that were
+// really there, so a hostile file costs at most a small multiple of its own length.
 //
 // No tree of small objects is made. Values are 8 bytes, containers lie in one heap, and a PickleReducer may turn a
 // dict or list into one number of its own the moment it is complete, so that a snapshot of millions of dicts never
@@ -16,11 +17,11 @@
 #include <string_view>
 #include <vector>
 
-#include "plimsoll/explain/byte_source.h"
-#include "plimsoll/explain/flat_array.h"
-#include "plimsoll/explain/hash_index.h"
+#include "plimsoll/base/byte_source.h"
+#include "plimsoll/base/flat_array.h"
+#include "plimsoll/base/hash_index.h"
 
-namespace plimsoll::explain {
+namespace plimsoll {
 
 // Texts by number, each once.
 class TextTable {
@@ -126,7 +127,18 @@ class PickleHeap {
   std::vector<double> reals_;
 };
 
-// Reads one pickle and returns its value. InputError with the byte offset for anything that is not plain data.
-PickleValue read_pickle(ByteSource& source, PickleHeap& heap, PickleReducer* reducer = nullptr);
+// What a pickle may name ("torch._utils._rebuild_tensor_v2"), beyond plain data. A name becomes its text, a call the
+// list [name, arguments], a persistent id the list [id]; a call of one of `dicts` becomes an empty dict, and state that
+// an object would be built with is dropped. Any other name is an error.
+struct PickleNames {
+  std::span<const std::string_view> known = {};
+  std::span<const std::string_view> dicts = {};
 
-}  // namespace plimsoll::explain
+  bool empty() const { return known.empty() && dicts.empty(); }
+};
+
+// Reads one pickle and returns its value. InputError with the byte offset for anything that is not plain data.
+PickleValue read_pickle(ByteSource& source, PickleHeap& heap, PickleReducer* reducer = nullptr,
+                        const PickleNames& names = {});
+
+}  // namespace plimsoll

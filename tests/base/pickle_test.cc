@@ -1,10 +1,10 @@
-#include "plimsoll/explain/pickle.h"
+#include "plimsoll/base/pickle.h"
 
 #include <gtest/gtest.h>
 
 #include "plimsoll/base/error.h"
 
-namespace plimsoll::explain {
+namespace plimsoll {
 namespace {
 
 using std::string_literals::operator""s;
@@ -152,4 +152,4 @@ TEST(Pickle, CutAtEveryByteIsAnError) {
 }
 
 }  // namespace
-}  // namespace plimsoll::explain
+}  // namespace plimsoll

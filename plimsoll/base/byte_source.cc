@@ -1,4 +1,4 @@
-#include "plimsoll/explain/byte_source.h"
+#include "plimsoll/base/byte_source.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include "plimsoll/base/descriptor.h"
 #include "plimsoll/base/error.h"
 
-namespace plimsoll::explain {
+namespace plimsoll {
 namespace {
 
 // zlib reads plain files as they are, so one class serves both.
@@ -120,4 +120,4 @@ std::unique_ptr<ByteSource> put_back(std::string first, ByteSource& rest) {
   return std::make_unique<PutBackSource>(std::move(first), rest);
 }
 
-}  // namespace plimsoll::explain
+}  // namespace plimsoll

@@ -1,4 +1,4 @@
-#include "plimsoll/explain/pickle.h"
+#include "plimsoll/base/pickle.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,12 @@
 
 #include "plimsoll/base/error.h"
 
-namespace plimsoll::explain {
+namespace plimsoll {
 namespace {
 
 constexpr size_t kBuffer = 1 << 18;
-constexpr size_t kLookahead = 16;           // more than any opcode with its fixed operand
+constexpr size_t kLookahead = 16;  // more than any opcode with its fixed operand
+constexpr size_t kLongestName = 256;
 constexpr size_t kLongestText = 64u << 20;  // a text beyond this is no part of any snapshot
 
 struct OpcodeName {
@@ -109,8 +110,8 @@ class Window {
 // The stack machine that a pickle is a program for.
 class Machine {
  public:
-  Machine(ByteSource& source, PickleHeap& heap, PickleReducer* reducer)
-      : window_(source), source_name_(source.name()), heap_(heap), reducer_(reducer) {}
+  Machine(ByteSource& source, PickleHeap& heap, PickleReducer* reducer, const PickleNames& names)
+      : window_(source), source_name_(source.name()), heap_(heap), reducer_(reducer), names_(names) {}
 
   PickleValue run() {
     check_start();
@@ -245,10 +246,72 @@ class Machine {
         push(top(1));
         break;
       default:
-        refuse(code);
+        if (names_.empty() || !step_named(code)) refuse(code);
     }
     if (window_.overrun()) fail("the pickle is cut short in the middle of an opcode");
     return true;
+  }
+
+  // Opcodes that name, call or build, for files that may. False for others.
+  bool step_named(uint8_t code) {
+    switch (code) {
+      case 'c': {
+        const std::string module = line();
+        push_name(module + "." + line());
+        return true;
+      }
+      case 0x93: {  // STACK_GLOBAL
+        const auto module = heap_.text(top(2));
+        const auto name = heap_.text(top(1));
+        if (!module || !name) fail("a name is made of what is no text");
+        const std::string whole = fmt::format("{}.{}", *module, *name);
+        drop(2);
+        push_name(whole);
+        return true;
+      }
+      case 'R':
+        call();
+        return true;
+      case 'Q':
+        collect(1, false);
+        return true;
+      case 'b':
+        drop(1);
+        top(1);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Up to the end of the line.
+  std::string line() {
+    std::string text;
+    while (text.size() <= kLongestName) {
+      const char c = take(1)[0];
+      if (c == '\n') return text;
+      text += c;
+    }
+    fail(fmt::format("found a name of more than {} bytes", kLongestName));
+  }
+
+  void push_name(const std::string& name) {
+    const auto is_in = [&](std::span<const std::string_view> names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if (!is_in(names_.known) && !is_in(names_.dicts)) {
+      fail(fmt::format("the pickle names {}, which is no part of such a file; nothing was imported or run",
+                       quote(name)));
+    }
+    push({PickleKind::text, static_cast<int64_t>(heap_.texts().intern(name))});
+  }
+
+  void call() {
+    const auto name = heap_.text(top(2));
+    if (!name) fail("something is called that has no name");
+    if (std::find(names_.dicts.begin(), names_.dicts.end(), *name) == names_.dicts.end()) return collect(2, false);
+    drop(2);
+    push(heap_.new_container(true));
   }
 
   // The operand of the opcode under way: `size` bytes, at most 8. The window has them, since step() saw to it.
@@ -377,10 +440,10 @@ class Machine {
 
   [[noreturn]] void refuse(uint8_t code) {
     if (const char* name = find_name(kForbidden, code)) {
-      fail(
-          fmt::format("found the opcode {}, which plain data does not need; nothing was imported or run. A memory "
-                      "snapshot holds only numbers, text, lists and dicts: this file is something else",
-                      name));
+      fail(fmt::format("found the opcode {}, which plain data does not need; nothing was imported or run. {}", name,
+                       names_.empty() ? "A memory snapshot holds only numbers, text, lists and dicts: this file is "
+                                        "something else"
+                                      : "A file of weights holds tensors in dicts"));
     }
     if (const char* name = find_name(kTextual, code)) {
       fail(fmt::format("found the protocol 0 opcode {}, expected protocol 2 to 5", name));
@@ -396,6 +459,7 @@ class Machine {
   std::string source_name_;
   PickleHeap& heap_;
   PickleReducer* reducer_;
+  PickleNames names_;
   FlatArray<PickleValue> stack_;
   std::vector<uint32_t> marks_;
   FlatArray<PickleValue> memo_;
@@ -404,8 +468,8 @@ class Machine {
 
 }  // namespace
 
-PickleValue read_pickle(ByteSource& source, PickleHeap& heap, PickleReducer* reducer) {
-  return Machine(source, heap, reducer).run();
+PickleValue read_pickle(ByteSource& source, PickleHeap& heap, PickleReducer* reducer, const PickleNames& names) {
+  return Machine(source, heap, reducer, names).run();
 }
 
-}  // namespace plimsoll::explain
+}  // namespace plimsoll

@@ -1,0 +1,131 @@
+// Runs or trains a model for the comparison with another framework: model_eval SPEC, a JSON object with
+//   model       a name of the zoo or a path to an .onnx file
+//   weights     a file of weights (optional)
+//   size        "small": the zoo's model for tests
+//   sizes       {"batch": 2, ..}
+//   loss, lora, freeze, precision, optimizer, rate   as on the command line
+//   steps       of training; 0: inference
+// and files to write, all optional, as safetensors of f32: `before` and `after` (parameters and state as the program
+// has them), `inputs` (the data, made up), `outputs`, `save` (parameters as train --save writes them). Prints the
+// losses. Nothing is dropped by dropout.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "plimsoll/base/file.h"
+#include "plimsoll/memory/limits.h"
+#include "plimsoll/models/adapt.h"
+#include "plimsoll/models/onnx/load.h"
+#include "plimsoll/models/step.h"
+#include "plimsoll/models/weights/weights.h"
+#include "plimsoll/run/floats.h"
+#include "plimsoll/run/session.h"
+#include "plimsoll/train/initialize.h"
+#include "plimsoll/train/save_weights.h"
+#include "plimsoll/train/synthetic.h"
+#include "plimsoll/train/trainer.h"
+
+namespace plimsoll {
+namespace {
+
+using program::Program;
+using program::Value;
+using Json = nlohmann::json;
+
+models::ModelInfo plain_model(const Json& spec) {
+  const std::string name = spec.at("model");
+  if (!name.ends_with(".onnx")) return models::find_model(name);
+  return models::load_onnx(
+      name, {.sizes = spec.value("sizes", program::Bindings()), .loss = spec.value("loss", ""), .init = true});
+}
+
+models::ModelInfo model_of(const Json& spec) {
+  models::ModelInfo info = plain_model(spec);
+  if (spec.contains("weights")) info = models::with_weights(std::move(info), spec.at("weights"));
+  models::AdaptOptions adapt{.freeze = spec.value("freeze", std::vector<std::string>())};
+  if (spec.contains("lora")) adapt.lora = models::parse_lora(spec.at("lora").get<std::string>());
+  return models::adapt(std::move(info), adapt);
+}
+
+// Both would have to draw the same elements.
+models::Model without_dropout(models::Model model) {
+  for (program::Op& op : model.program.ops) {
+    for (size_t i = 0; i < op.attributes.size(); ++i) {
+      if (op.def->name == "dropout" && op.def->attributes[i].name == "rate") op.attributes[i] = program::Attribute(0.0);
+    }
+  }
+  return model;
+}
+
+models::Step step_of(const Json& spec) {
+  models::ModelInfo info = model_of(spec);
+  info.build = [build = info.build](const models::NetOptions& net, models::Size size) {
+    return without_dropout(build(net, size));
+  };
+  models::StepOptions options;
+  options.training = spec.value("steps", 0) > 0;
+  options.precision = parse_dtype(spec.value("precision", "f32"));
+  options.size = spec.value("size", "full") == "small" ? models::Size::small : models::Size::full;
+  options.sizes = spec.value("sizes", program::Bindings());
+  std::erase_if(options.sizes, [&](const auto& size) { return !info.usual.contains(size.first); });
+  options.train.optimizer = program::try_parse_optimizer(spec.value("optimizer", "momentum")).value();
+  return models::build_whole_step(info, options);
+}
+
+std::vector<float> floats_of(run::Executor& executor, Value value) {
+  if (executor.program()[value].type.dtype != DType::i64) return run::read_floats(executor, value);
+  const std::vector<int64_t> integers = executor.read<int64_t>(value);
+  return {integers.begin(), integers.end()};
+}
+
+void write(const Json& spec, const char* key, run::Executor& executor, const std::vector<Value>& values) {
+  if (!spec.contains(key)) return;
+  std::vector<models::TensorToStore> tensors;
+  const auto all = std::make_shared<std::vector<float>>();  // of the tensor that is being written
+  for (const Value value : values) {
+    const program::ValueInfo& info = executor.program()[value];
+    if (!is_floating(info.type.dtype) && info.type.dtype != DType::i64) continue;
+    const auto read = [&executor, value, all](std::span<float> into, int64_t first) {
+      if (first == 0) *all = floats_of(executor, value);
+      std::copy_n(all->begin() + first, into.size(), into.begin());
+    };
+    tensors.push_back({info.name, info.type.shape.shape(), read});
+  }
+  models::write_safetensors(spec.at(key), tensors);
+}
+
+void evaluate(const Json& spec) {
+  const models::Step step = step_of(spec);
+  run::Session session(step.program, {.threads = spec.value("threads", 2)}, machine_budget());
+  run::Executor& executor = session.executor();
+  train::start_values(executor, step.inits, step.state_inits, 1);
+  train::fill_inputs(executor, 1);
+  std::vector<Value> kept = step.program.parameters;
+  kept.insert(kept.end(), step.program.state.begin(), step.program.state.end());
+  write(spec, "before", executor, kept);
+  write(spec, "inputs", executor, step.program.inputs);
+  const int steps = spec.value("steps", 0);
+  std::vector<float> losses;
+  if (steps == 0) executor.step();
+  if (steps > 0) {
+    train::Trainer trainer(executor, {.rate = spec.value("rate", 1e-4)});
+    for (int i = 0; i < steps; ++i) losses.push_back(trainer.step());
+  }
+  write(spec, "after", executor, kept);
+  write(spec, "outputs", executor, step.program.outputs);
+  if (spec.contains("save")) train::save_weights(plain_model(spec), executor, spec.at("save"));
+  fmt::print("{}\n", Json(losses).dump());
+}
+
+}  // namespace
+}  // namespace plimsoll
+
+int main(int count, char** arguments) {
+  try {
+    if (count != 2) throw std::runtime_error("expected one argument: a JSON object");
+    plimsoll::evaluate(plimsoll::Json::parse(arguments[1]));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "model_eval: {}\n", error.what());
+    return 1;
+  }
+}
