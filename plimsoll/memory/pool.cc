@@ -31,10 +31,11 @@ int64_t checked_limit(const PageSource& pages, const Budget& budget) {
 
 }  // namespace
 
-Pool::Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOrder* order)
+Pool::Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOrder* order, Calls calls)
     : budget_(std::move(budget)),
       recorder_(recorder),
       order_(order != nullptr ? *order : host_order_),
+      lock_(calls),
       pages_(pages, checked_limit(pages, budget_)),
       slabs_(pages_, order_),
       heap_(pages_, order_) {}
