@@ -52,7 +52,11 @@ class PointerTable {
   void put(const Block& block) {
     size_t i = start_of(block.data);
     while (slots_[i].data != nullptr) i = next(i);
-    slots_[i] = block;
+    Block& slot = slots_[i];  // field by field: copied as a whole it would wait for the stores that just made it
+    slot.data = block.data;
+    slot.bytes = block.bytes;
+    slot.id = block.id;
+    slot.generation = block.generation;
   }
   // Moves later entries of the same run forward, so that no search stops short at the gap.
   void close_gap(size_t gap) {

@@ -55,21 +55,23 @@ Block Pool::allocate(const Request& request) {
   if (request.stream < 0) throw ArgumentError(fmt::format("stream {} is negative", request.stream));
   if (request.bytes > budget_.bytes) throw ResourceExhausted(report(request));
   const int64_t bytes = align_up(request.bytes, Heap::kGranule);
-  if (const auto block = try_allocate(bytes, request)) return *block;
+  Block block;
+  if (try_allocate(bytes, request, block)) return block;
   std::vector<std::string> tried;
   for (const Reclaim& reclaim : reclaims()) {
     tried.push_back(fmt::format("{}: {} freed", reclaim.name, format_bytes(reclaim.run(bytes))));
-    if (const auto block = try_allocate(bytes, request)) return *block;
+    if (try_allocate(bytes, request, block)) return block;
   }
   OomReport failure = report(request);
   failure.tried = std::move(tried);
   throw ResourceExhausted(std::move(failure));
 }
 
-std::optional<Block> Pool::try_allocate(int64_t bytes, const Request& request) {
+// `block` is filled field by field where the caller keeps it: copied as a whole it would wait for its own stores.
+bool Pool::try_allocate(int64_t bytes, const Request& request, Block& block) {
   const std::lock_guard guard(lock_);
   const auto id = take(bytes, request);
-  if (!id) return std::nullopt;
+  if (!id) return false;
   Entry& entry = entries_[*id];
   entry.tag = request.tag;
   ++live_blocks_;
@@ -77,7 +79,11 @@ std::optional<Block> Pool::try_allocate(int64_t bytes, const Request& request) {
   live_peak_bytes_ = std::max(live_peak_bytes_, live_bytes_);
   ever_peak_bytes_ = std::max(ever_peak_bytes_, live_bytes_);
   recorder_.record_alloc(*id, bytes, request.tag, request.stream);
-  return Block{data_of(entry), bytes, *id, entry.generation};
+  block.data = data_of(entry);
+  block.bytes = bytes;
+  block.id = *id;
+  block.generation = entry.generation;
+  return true;
 }
 
 std::optional<uint32_t> Pool::take(int64_t bytes, const Request& request) {
@@ -91,10 +97,11 @@ std::optional<uint32_t> Pool::take(int64_t bytes, const Request& request) {
 
 std::optional<uint32_t> Pool::take_warm(int64_t bytes, Stream stream) {
   for (size_t i = warm_.count; i-- > 0;) {
-    const Warm::Spare spare = warm_.blocks[i];
+    const Warm::Spare& spare = warm_.blocks[i];
     if (spare.bytes != bytes || spare.stream != stream) continue;
+    const uint32_t id = spare.id;
     for (--warm_.count; i < warm_.count; ++i) warm_.blocks[i] = warm_.blocks[i + 1];
-    return spare.id;
+    return id;
   }
   return std::nullopt;
 }
@@ -155,7 +162,10 @@ void Pool::free_locked(const Block& block, Entry& entry, Stream stream) {
   // A large block is the other stream's from now on: who takes it from there waits then, if it is still busy at all.
   if (entry.kind == Entry::Kind::heap) entry.stream = stream;
   if (warm_.count == Warm::kMost) cool();
-  warm_.blocks[warm_.count++] = {entry.bytes, block.id, entry.stream};
+  Warm::Spare& spare = warm_.blocks[warm_.count++];
+  spare.bytes = entry.bytes;
+  spare.id = block.id;
+  spare.stream = entry.stream;
 }
 
 Pool::Entry& Pool::entry_of(const Block& block) {

@@ -129,7 +129,7 @@ class Pool {
     std::function<int64_t(int64_t)> run;
   };
 
-  std::optional<Block> try_allocate(int64_t bytes, const Request& request);
+  bool try_allocate(int64_t bytes, const Request& request, Block& block);
   std::optional<uint32_t> take(int64_t bytes, const Request& request);
   std::optional<uint32_t> take_warm(int64_t bytes, Stream stream);
   std::optional<uint32_t> take_cold(int64_t bytes, const Request& request);
