@@ -90,12 +90,12 @@ void* DevicePool::allocate(size_t bytes, StreamHandle stream) {
 
 bool DevicePool::free(void* pointer, const StreamHandle* stream) {
   const std::lock_guard guard(lock_);
-  const std::optional<Block> block = blocks_.take(pointer);
-  if (!block) return false;
+  Block block;
+  if (!blocks_.take(pointer, block)) return false;
   if (stream == nullptr) {
-    pool_.free(*block);
+    pool_.free(block);
   } else {
-    pool_.free(*block, order_.number(*stream));
+    pool_.free(block, order_.number(*stream));
   }
   return true;
 }

@@ -18,7 +18,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 python3 -m venv "$scratch/plain"
 plain=$scratch/plain/bin
-if ! "$plain/pip" download --quiet --disable-pip-version-check --no-deps --dest "$scratch" scikit-build-core; then
+if ! "$plain/pip" download --quiet --retries 1 --timeout 10 --disable-pip-version-check --no-deps --dest "$scratch" scikit-build-core; then
   echo "no network: the wheel is not checked" >&2
   exit 0
 fi

@@ -51,11 +51,11 @@ Pool::~Pool() {
 
 Block Pool::allocate(const Request& request) {
   if (request.bytes < 0) throw ArgumentError(fmt::format("{} bytes were asked of a pool", request.bytes));
-  if (request.bytes == 0) return {};
+  Block block;
+  if (request.bytes == 0) return block;
   if (request.stream < 0) throw ArgumentError(fmt::format("stream {} is negative", request.stream));
   if (request.bytes > budget_.bytes) throw ResourceExhausted(report(request));
   const int64_t bytes = align_up(request.bytes, Heap::kGranule);
-  Block block;
   if (try_allocate(bytes, request, block)) return block;
   std::vector<std::string> tried;
   for (const Reclaim& reclaim : reclaims()) {
@@ -70,32 +70,32 @@ Block Pool::allocate(const Request& request) {
 // `block` is filled field by field where the caller keeps it: copied as a whole it would wait for its own stores.
 bool Pool::try_allocate(int64_t bytes, const Request& request, Block& block) {
   const std::lock_guard guard(lock_);
-  const auto id = take(bytes, request);
-  if (!id) return false;
-  Entry& entry = entries_[*id];
+  const uint32_t id = take(bytes, request);
+  if (id == kNone) return false;
+  Entry& entry = entries_[id];
   entry.tag = request.tag;
   ++live_blocks_;
   live_bytes_ += bytes;
   live_peak_bytes_ = std::max(live_peak_bytes_, live_bytes_);
   ever_peak_bytes_ = std::max(ever_peak_bytes_, live_bytes_);
-  recorder_.record_alloc(*id, bytes, request.tag, request.stream);
+  recorder_.record_alloc(id, bytes, request.tag, request.stream);
   block.data = data_of(entry);
   block.bytes = bytes;
-  block.id = *id;
+  block.id = id;
   block.generation = entry.generation;
   return true;
 }
 
-std::optional<uint32_t> Pool::take(int64_t bytes, const Request& request) {
-  if (const auto warm = take_warm(bytes, request.stream)) return warm;
-  if (const auto cold = take_cold(bytes, request)) return cold;
+uint32_t Pool::take(int64_t bytes, const Request& request) {
+  if (const uint32_t warm = take_warm(bytes, request.stream); warm != kNone) return warm;
+  if (const uint32_t cold = take_cold(bytes, request); cold != kNone) return cold;
   // Pages that only the other kind of block could use are free for both once they are back in the ledger.
   cool();
-  if (slabs_.trim() + heap_.trim() == 0) return std::nullopt;
+  if (slabs_.trim() + heap_.trim() == 0) return kNone;
   return take_cold(bytes, request);
 }
 
-std::optional<uint32_t> Pool::take_warm(int64_t bytes, Stream stream) {
+uint32_t Pool::take_warm(int64_t bytes, Stream stream) {
   for (size_t i = warm_.count; i-- > 0;) {
     const Warm::Spare& spare = warm_.blocks[i];
     if (spare.bytes != bytes || spare.stream != stream) continue;
@@ -103,14 +103,14 @@ std::optional<uint32_t> Pool::take_warm(int64_t bytes, Stream stream) {
     for (--warm_.count; i < warm_.count; ++i) warm_.blocks[i] = warm_.blocks[i + 1];
     return id;
   }
-  return std::nullopt;
+  return kNone;
 }
 
-std::optional<uint32_t> Pool::take_cold(int64_t bytes, const Request& request) {
+uint32_t Pool::take_cold(int64_t bytes, const Request& request) {
   if (bytes > slabs_.largest_bytes()) cool();
   if (unused_entries_.empty()) add_entry();
   const uint32_t id = unused_entries_.back();
-  if (!place(entries_[id], bytes, request.stream)) return std::nullopt;
+  if (!place(entries_[id], bytes, request.stream)) return kNone;
   unused_entries_.pop_back();
   return id;
 }

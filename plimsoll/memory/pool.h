@@ -130,9 +130,11 @@ class Pool {
   };
 
   bool try_allocate(int64_t bytes, const Request& request, Block& block);
-  std::optional<uint32_t> take(int64_t bytes, const Request& request);
-  std::optional<uint32_t> take_warm(int64_t bytes, Stream stream);
-  std::optional<uint32_t> take_cold(int64_t bytes, const Request& request);
+  // The number of an entry, or kNone: an optional would be made of two stores and read by one load, which waits.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t take(int64_t bytes, const Request& request);
+  uint32_t take_warm(int64_t bytes, Stream stream);
+  uint32_t take_cold(int64_t bytes, const Request& request);
   void cool();
   void give_back(Entry& entry);
   static std::byte* data_of(const Entry& entry) {
