@@ -113,14 +113,15 @@ def _classify(made, updates):
 
 def merged(modules):
     """[(name, bytes, count)], the largest first; what repeated blocks hold is one row: Gpt.blocks.[0-11].mlp."""
-    rows = defaultdict(list)  # by the name without the first number that is not its end
+    rows = defaultdict(list)  # by the name without its first number; where that is the end, by the bytes as well
     for name, size in modules.items():
-        found = re.match(r"(.*?\.)(\d+)(\..+)", name)
-        rows[(found[1], found[3]) if found else (name, "")].append((int(found[2]) if found else 0, size))
+        found = re.match(r"(.*?\.)(\d+)(\..+)?$", name)
+        key = (found[1], found[3] or "", None if found[3] else size) if found else (name, None, None)
+        rows[key].append((int(found[2]) if found else 0, size))
     result = []
-    for (head, tail), members in rows.items():
+    for (head, tail, _), members in rows.items():
         numbers = sorted(number for number, _ in members)
-        name = head + _ranges(numbers) + tail if tail else head
+        name = head if tail is None else head + _ranges(numbers) + tail
         result.append((name, sum(size for _, size in members), len(members)))
     return sorted(result, key=lambda row: -row[1])
 
