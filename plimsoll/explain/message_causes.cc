@@ -130,12 +130,12 @@ class Verdict {
   // The largest cards have 288 GiB; a program that a compiler counts as a whole may be larger.
   bool beats_every_card() const {
     return !knows_limit() && failure_.backend != Backend::tpu && failure_.backend != Backend::cpu &&
-           failure_.subject.empty() && wanted() > 512 * kGiB;
+           !failure_.allocated_bytes && wanted() > 512 * kGiB;
   }
 
   void larger_than_any_card() {
     is(Cause::request_too_large, Confidence::high,
-       fmt::format("One request of {} is larger than any card's memory: a shape is not what it is meant to be",
+       fmt::format("One request of {} is larger than any device's memory: a shape is not what it is meant to be",
                    text(failure_.requested_bytes)));
   }
 
