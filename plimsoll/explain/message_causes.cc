@@ -106,7 +106,7 @@ class Verdict {
     const int64_t of_nobody = plausible(unexplained(failure_), 4);
     const int64_t most = std::max({held_by_others, held_outside, idle_in_reserve});
     if (of_nobody > most && most == idle_in_reserve) return other_process(of_nobody, Confidence::medium);
-    if (most == 0) return full_or_unexplained();
+    if (most == 0) return full();
     if (most == held_by_others) {
       const bool told = !failure_.processes.empty() && failure_.process_bytes;
       return other_process(most, told ? Confidence::high : Confidence::medium);
@@ -119,12 +119,6 @@ class Verdict {
   int64_t plausible(OptionalBytes held, int64_t parts) const {
     if (!held || *held < wanted()) return 0;
     return *held >= failure_.total_bytes.value_or(limit()) / parts ? *held : 0;
-  }
-
-  void full_or_unexplained() {
-    const auto held = unexplained(failure_);
-    const bool large = held && *held * 4 >= *failure_.total_bytes && *held >= wanted();
-    large ? other_process(*held, Confidence::medium) : full();
   }
 
   // The largest cards have 288 GiB; a program that a compiler counts as a whole may be larger.
