@@ -43,9 +43,7 @@ std::string_view base_name(std::string_view path) {
 }
 
 // Not PyTorch's own, nor without a file.
-bool is_model_file(std::string_view file) {
-  return !file.empty() && !file.starts_with('<') && !contains(file, "/torch/");
-}
+bool is_model_file(std::string_view file) { return !file.empty() && !file.starts_with('<') && !is_torch_file(file); }
 
 // The frames of modules' forward, wherever they are installed, and of what the innermost of them calls; innermost
 // first.

@@ -148,6 +148,12 @@ TEST(ModulePath, NamesClassesWhereTheRecordingHasThem) {
             "Gpt.forward model.py:31 > Block.forward 88 > MLP.forward 60");
 }
 
+TEST(ModulePath, AFolderCalledTorchMayBeTheUsers) {
+  EXPECT_EQ(path_of({{"forward", "/lib/python3.12/site-packages/torch/nn/modules/linear.py", 134},
+                     {"forward", "/home/me/torch/train.py", 20}}),
+            "train.py:20");
+}
+
 TEST(ModulePath, IsEmptyOutsideOfModules) {
   EXPECT_EQ(path_of({{"step", "/home/me/train.py", 7}, {"<module>", "/home/me/train.py", 9}}), "");
 }
