@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Peaks that `plimsoll estimate` predicts for training scripts, beside those measured on the card.
 
-    torch_peaks.py [--worst ALLOCATED RESERVED] PLIMSOLL PYTHON FOLDER [NAME ...]
+    torch_peaks.py [--worst ALLOCATED RESERVED] [--golden FILE] PLIMSOLL PYTHON FOLDER [NAME ...]
 
 FOLDER has the scripts and measured.json: for each `case` the peaks `peak_allocated` and `peak_reserved`. PYTHON is one
 with PyTorch, the version that was measured if possible. Ends with 1 when a script fails or an error is above --worst
-(0.03 and 0.05 unless said).
+(0.03 and 0.05 unless said). --golden: estimates by version of PyTorch and cuDNN; those of a version that is in the file
+must be these to the byte.
 """
 
 import argparse
@@ -30,6 +31,7 @@ def estimate(binary, python, script):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worst", nargs=2, type=float, default=(0.03, 0.05))
+    parser.add_argument("--golden")
     for name in ("binary", "python", "folder"):
         parser.add_argument(name)
     parser.add_argument("names", nargs="*")
@@ -37,6 +39,7 @@ def main():
     binary, python, folder = options.binary, options.python, options.folder
     measured = {entry["case"]: entry for entry in json.load(open(os.path.join(folder, "measured.json")))}
     errors = {"allocated": [], "reserved": []}
+    golden = json.load(open(options.golden)) if options.golden else {}
     failed = 0
     print(f"{'script':28} {'allocated':>14} {'error':>8} {'reserved':>14} {'error':>8} {'script s':>9} {'whole s':>8}")
     for case in options.names or sorted(measured):
@@ -46,6 +49,11 @@ def main():
             print(f"{case:28} failed: {why}", flush=True)
             continue
         columns = []
+        found = [result["peak_allocated_bytes"], result["peak_reserved_bytes"]]
+        expected = golden.get(f"torch {result['torch']}, cuDNN {result['cudnn']}", {}).get(case, found)
+        if found != expected:
+            failed += 1
+            print(f"{case}: {found} with torch {result['torch']}, cuDNN {result['cudnn']}; golden: {expected}")
         for kind in errors:
             predicted, real = result[f"peak_{kind}_bytes"], measured[case][f"peak_{kind}"]
             errors[kind].append((predicted - real) / real)

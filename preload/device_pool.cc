@@ -51,7 +51,7 @@ DevicePool::DevicePool(const cuda::Driver& driver, int device, const Settings& s
       order_(driver),
       recorder_(settings.events),
       budget_(budget_of(settings, total_bytes_)),
-      pool_(pages_, budget_, recorder_, &order_) {
+      pool_(pages_, budget_, recorder_, &order_, Pool::Calls::serialised) {
   if (budget_.bytes < total_bytes_ && baseline_bytes_ >= 0) {
     pages_.set_permit([this](int64_t held_bytes, std::string& why) { return permits(held_bytes, why); });
   }
@@ -90,12 +90,12 @@ void* DevicePool::allocate(size_t bytes, StreamHandle stream) {
 
 bool DevicePool::free(void* pointer, const StreamHandle* stream) {
   const std::lock_guard guard(lock_);
-  const std::optional<Block> block = blocks_.take(pointer);
-  if (!block) return false;
+  Block block;
+  if (!blocks_.take(pointer, block)) return false;
   if (stream == nullptr) {
-    pool_.free(*block);
+    pool_.free(block);
   } else {
-    pool_.free(*block, order_.number(*stream));
+    pool_.free(block, order_.number(*stream));
   }
   return true;
 }
@@ -136,6 +136,11 @@ void DevicePool::destroy_stream(StreamHandle stream) {
   order_.forget(stream);
 }
 
+PoolStats DevicePool::stats() const {
+  const std::lock_guard guard(lock_);
+  return pool_.stats();
+}
+
 // The pool resets both peaks at once; the program may reset one.
 int64_t DevicePool::used_peak_bytes() const {
   const std::lock_guard guard(lock_);
@@ -172,7 +177,7 @@ void DevicePool::share_with(int device) {
 }
 
 DevicePool::MemoryInfo DevicePool::memory_info() const {
-  const PoolStats stats = pool_.stats();
+  const PoolStats stats = this->stats();
   const Outside outside = this->outside(stats.reserved_bytes);
   const int64_t unused = stats.reserved_bytes - stats.live_bytes;
   const int64_t within = budget_.bytes - outside.process_bytes - stats.live_bytes;

@@ -36,7 +36,7 @@ class DevicePool {
   void end_capture(StreamHandle stream);
   void destroy_stream(StreamHandle stream);
 
-  PoolStats stats() const { return pool_.stats(); }
+  PoolStats stats() const;
   int64_t used_peak_bytes() const;
   int64_t reserved_peak_bytes() const;
   void reset_used_peak();
@@ -73,8 +73,8 @@ class DevicePool {
   cuda::CudaOrder order_;
   trace::Recorder recorder_;
   Budget budget_;
-  Pool pool_;
-  mutable SpinLock lock_;  // guards the order, the table and the list
+  Pool pool_;              // its calls are serialised by the lock
+  mutable SpinLock lock_;  // guards the pool, the order, the table and the list
   PointerTable blocks_;
   std::vector<Deferred> deferred_;
   int64_t kept_used_peak_ = 0;  // from before the pool's own peaks were reset for the other's sake

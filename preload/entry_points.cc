@@ -24,7 +24,7 @@ StreamHandle normal(StreamHandle stream) { return stream == kLegacyStream ? null
 
 // Runs `work`, which returns an error of the runtime, and turns exceptions into one.
 template <typename Work>
-RuntimeError guarded(ProcessState& state, Work work) {
+RuntimeError guarded(ProcessState& state, const Work& work) {
   try {
     return work();
   } catch (const plimsoll::ResourceExhausted& error) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "plimsoll/memory/pool.h"
@@ -30,20 +29,28 @@ class PointerTable {
     }
   }
 
-  std::optional<Block> take(const void* data) {
+  // False: `data` is not in the table, and `block` stays as it is.
+  bool take(const void* data, Block& block) {
     for (size_t i = start_of(data); slots_[i].data != nullptr; i = next(i)) {
       if (slots_[i].data != data) continue;
-      const Block block = slots_[i];
+      copy(slots_[i], block);
       close_gap(i);
       --size_;
-      return block;
+      return true;
     }
-    return std::nullopt;
+    return false;
   }
 
  private:
   static constexpr size_t kFirstSlots = 4096;  // a power of two
 
+  // Field by field: as a whole it would wait for the stores that just wrote the fields.
+  static void copy(const Block& from, Block& to) {
+    to.data = from.data;
+    to.bytes = from.bytes;
+    to.id = from.id;
+    to.generation = from.generation;
+  }
   size_t next(size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
   size_t start_of(const void* data) const {
     const uint64_t mixed = (reinterpret_cast<uintptr_t>(data) >> 8) * 0x9E3779B97F4A7C15u;
@@ -52,7 +59,7 @@ class PointerTable {
   void put(const Block& block) {
     size_t i = start_of(block.data);
     while (slots_[i].data != nullptr) i = next(i);
-    slots_[i] = block;
+    copy(block, slots_[i]);
   }
   // Moves later entries of the same run forward, so that no search stops short at the gap.
   void close_gap(size_t gap) {

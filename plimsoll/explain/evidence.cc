@@ -228,7 +228,7 @@ std::optional<RepeatedBlocks> find_repeated_blocks(const StackTable& stacks, con
     if (repeats && lifetime.alive_at(event)) blocks.bytes += lifetime.bytes;
   }
   for (const uint32_t frame : common) {
-    if (contains(stacks.file(frame), "torch/")) continue;
+    if (is_torch_file(stacks.file(frame))) continue;
     if (blocks.place.empty() || stacks.name(frame) == "forward") blocks.place = frame_text(stacks, frame);
     blocks.transformers = blocks.transformers || contains(stacks.file(frame), "transformers/");
   }

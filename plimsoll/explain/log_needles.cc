@@ -99,7 +99,15 @@ const Needles& log_needles() {
       "over memory limit",
       "due to memory usage",
       "Memory limit of ",
-
+      "ALLOCATION_FAILURE",
+      "Allocation Failure",
+      "Allocation failed for",
+      "ut of Memory",
+      "emory allocation ",
+      "allocate vector",
+      "Killed signal",
+      "fit all variable data",
+      "CallbackErrorOutOfMemory",
   });
   return kNeedles;
 }

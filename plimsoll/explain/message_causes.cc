@@ -89,6 +89,7 @@ class Verdict {
 
   void device() {
     if (knows_limit() && wanted() > limit()) return too_large();
+    if (beats_every_card()) return larger_than_any_card();
     if (beats_one_block()) return one_block();
     if (failure_.other_bytes && *failure_.other_bytes >= wanted() && *failure_.other_bytes * 4 >= limit()) {
       return outside_framework(*failure_.other_bytes);
@@ -102,8 +103,10 @@ class Verdict {
     const int64_t held_by_others = plausible(others(failure_), 10);
     const int64_t held_outside = plausible(outside(failure_), 4);
     const int64_t idle_in_reserve = is_fragmented() ? idle() : 0;
+    const int64_t of_nobody = plausible(unexplained(failure_), 4);
     const int64_t most = std::max({held_by_others, held_outside, idle_in_reserve});
-    if (most == 0) return full_or_unexplained();
+    if (of_nobody > most && most == idle_in_reserve) return other_process(of_nobody, Confidence::medium);
+    if (most == 0) return full();
     if (most == held_by_others) {
       const bool told = !failure_.processes.empty() && failure_.process_bytes;
       return other_process(most, told ? Confidence::high : Confidence::medium);
@@ -118,10 +121,16 @@ class Verdict {
     return *held >= failure_.total_bytes.value_or(limit()) / parts ? *held : 0;
   }
 
-  void full_or_unexplained() {
-    const auto held = unexplained(failure_);
-    const bool large = held && *held * 4 >= *failure_.total_bytes && *held >= wanted();
-    large ? other_process(*held, Confidence::medium) : full();
+  // The largest cards have 288 GiB; a program that a compiler counts as a whole may be larger.
+  bool beats_every_card() const {
+    return !knows_limit() && failure_.backend != Backend::tpu && failure_.backend != Backend::cpu &&
+           !failure_.allocated_bytes && wanted() > 512 * kGiB;
+  }
+
+  void larger_than_any_card() {
+    is(Cause::request_too_large, Confidence::high,
+       fmt::format("One request of {} is larger than any device's memory: a shape is not what it is meant to be",
+                   text(failure_.requested_bytes)));
   }
 
   // Intel's driver gives no block above 4 GiB unless it is told to.
@@ -135,7 +144,7 @@ class Verdict {
     if (failure_.largest_free_bytes && idle() >= wanted() && *failure_.largest_free_bytes < wanted()) return true;
     if (failure_.framework != Framework::torch || !failure_.allocated_bytes || !failure_.requested_bytes) return false;
     if (spills_to_host()) return false;
-    return idle() >= wanted() && (idle() >= limit() / 50 || idle() / 4 >= wanted());
+    return idle() >= wanted() && (idle() >= limit() / 50 || (idle() / 4 >= wanted() && idle() >= limit() / 200));
   }
 
   // Windows lends RAM to the card when it is full: PyTorch then holds more than the card has.

@@ -15,7 +15,14 @@ bool any_of(std::string_view text, std::initializer_list<std::string_view> names
   return std::find(names.begin(), names.end(), text) != names.end();
 }
 
-void add_frame(StackRole& role, std::string_view name, std::string_view file) {
+// "forward" of "Block.forward", as newer recordings name functions; a plain name is itself.
+std::string_view plain_name(std::string_view name) {
+  const size_t dot = name.find_last_of('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+void add_frame(StackRole& role, std::string_view full_name, std::string_view file) {
+  const std::string_view name = plain_name(full_name);
   const bool optimizer = contains(file, "torch/optim/") || contains(file, "/optim/") || contains(file, "bitsandbytes");
   const bool module = contains(file, "nn/modules/module.py");
   role.zero_grad = role.zero_grad || name == "zero_grad";
@@ -35,9 +42,32 @@ std::string_view base_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-// A module's forward, wherever it is installed, but not PyTorch's own nor code without a file.
-bool is_module_code(std::string_view name, std::string_view file) {
-  return name == "forward" && !file.empty() && !file.starts_with('<') && !contains(file, "/torch/");
+// Not PyTorch's own, nor without a file.
+bool is_model_file(std::string_view file) { return !file.empty() && !file.starts_with('<') && !is_torch_file(file); }
+
+// The frames of modules' forward, wherever they are installed, and of what the innermost of them calls; innermost
+// first.
+std::vector<uint32_t> model_calls(const StackTable& stacks, uint32_t stack) {
+  constexpr size_t kMostLines = 4;
+  std::vector<uint32_t> calls;
+  bool in_forward = false;
+  for (const uint32_t frame : stacks.frames(stack)) {
+    if (!is_model_file(stacks.file(frame))) continue;
+    const bool forward = plain_name(stacks.name(frame)) == "forward";
+    if (in_forward && !forward) continue;
+    in_forward = in_forward || forward;
+    calls.push_back(frame);
+    if (in_forward && calls.size() >= kMostLines) break;
+  }
+  return in_forward ? calls : std::vector<uint32_t>{};
+}
+
+// "608" for a plain forward, "Block.forward 608" or "update 146" for what has another name.
+std::string call_text(const StackTable& stacks, uint32_t frame, bool with_file) {
+  const std::string_view name = stacks.name(frame);
+  const std::string place =
+      fmt::format("{}{}", with_file ? fmt::format("{}:", base_name(stacks.file(frame))) : "", stacks.frame(frame).line);
+  return name == "forward" ? place : fmt::format("{} {}", name, place);
 }
 
 }  // namespace
@@ -70,19 +100,13 @@ std::string user_frame(const StackTable& stacks, uint32_t stack) {
 }
 
 std::string module_path(const StackTable& stacks, uint32_t stack) {
-  constexpr size_t kMostLines = 4;  // the innermost ones
-  std::vector<uint32_t> calls;      // innermost first
-  for (const uint32_t frame : stacks.frames(stack)) {
-    if (is_module_code(stacks.name(frame), stacks.file(frame))) calls.push_back(frame);
-    if (calls.size() == kMostLines) break;
-  }
+  const std::vector<uint32_t> calls = model_calls(stacks, stack);
   std::string text;
   std::string_view file;
   for (auto frame = calls.rbegin(); frame != calls.rend(); ++frame) {
     const std::string_view name = base_name(stacks.file(*frame));
     if (!text.empty()) text += " > ";
-    if (name != file) text += fmt::format("{}:", name);
-    text += std::to_string(stacks.frame(*frame).line);
+    text += call_text(stacks, *frame, name != file);
     file = name;
   }
   return text;

@@ -30,8 +30,9 @@ std::string user_frame(const StackTable& stacks, uint32_t stack);
 std::string frame_text(const StackTable& stacks, uint32_t frame);
 
 // The model's own lines from the outermost call down to the allocation: "modeling_gpt2.py:608 > 305 >
-// activations.py:66". Frames of PyTorch and of wrappers are left out, and the file is named once for lines in a row.
-// Empty when there are none.
+// activations.py:66". A function that is no plain forward is named: "model.py:40 > attend 61", and so are classes where
+// the recording has them: "Gpt.forward model.py:31 > Block.forward 40". Frames of PyTorch and of wrappers are left out,
+// and the file is named once for lines in a row. Empty when there are none.
 std::string module_path(const StackTable& stacks, uint32_t stack);
 
 // All frames, innermost first.

@@ -118,6 +118,7 @@ std::optional<Failure> start_allocator(std::string_view line) {
 // TensorFlow takes the whole card when it starts; when that fails, it tries with less.
 std::optional<Failure> start_preallocation(std::string_view line) {
   if (!contains(line, "failed to allocate ") || !contains(line, "CUDA_ERROR_OUT_OF_MEMORY")) return std::nullopt;
+  if (contains(line, "cuMemAllocAsync")) return std::nullopt;  // one request, not the whole card: XLA's reader has it
   Failure failure = of_tensorflow();
   failure.framework = owner_of(line);
   failure.arena = Arena::device_direct;

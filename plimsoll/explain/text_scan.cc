@@ -187,12 +187,21 @@ std::string take_rank(std::string_view& line) {
   return {};
 }
 
+bool is_torch_file(std::string_view file) {
+  constexpr std::string_view kFolders[] = {"-packages/torch/", "torch/nn/", "torch/optim/",       "torch/utils/",
+                                           "torch/autograd/",  "torch/_",   "torch/distributed/", "torch/cuda/",
+                                           "torch/amp/",       "torch/fx/", "torch/functional.py"};
+  return std::any_of(std::begin(kFolders), std::end(kFolders),
+                     [&](std::string_view folder) { return contains(file, folder); });
+}
+
 bool is_library_file(std::string_view file) {
-  constexpr std::array<std::string_view, 15> kMarks = {
-      "site-packages/", "dist-packages/", "/torch/",         "torch/csrc",    "/lib/python",
-      "lib/python3",    "<frozen",        "<__array_fun",    "<eval_wi",      "??",
-      "/aten/src/",     "torch/_",        "site-packages\\", "\\lib\\python", "\\torch\\"};
-  return file.empty() || std::any_of(kMarks.begin(), kMarks.end(), [&](auto mark) { return contains(file, mark); });
+  constexpr std::array<std::string_view, 14> kMarks = {
+      "site-packages/", "dist-packages/",  "torch/csrc",    "/lib/python", "lib/python3",
+      "<frozen",        "<__array_fun",    "<eval_wi",      "??",          "/aten/src/",
+      "torch/_",        "site-packages\\", "\\lib\\python", "\\torch\\"};
+  return file.empty() || is_torch_file(file) ||
+         std::any_of(kMarks.begin(), kMarks.end(), [&](auto mark) { return contains(file, mark); });
 }
 
 std::string user_frame_of_traceback(std::string_view text) {

@@ -54,4 +54,7 @@ std::string user_frame_of_traceback(std::string_view text);
 // Whether a source file belongs to Python, a framework or an installed package rather than to the user.
 bool is_library_file(std::string_view file);
 
+// A source of PyTorch's own, installed or in its tree; a folder of the user's may be called torch, too.
+bool is_torch_file(std::string_view file);
+
 }  // namespace plimsoll::explain

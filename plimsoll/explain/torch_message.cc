@@ -232,8 +232,10 @@ std::optional<Failure> start_driver(std::string_view line) {
   const bool hip = contains(line, "HIP error: out of memory");
   if (!nccl && !hip && !contains(line, "CUDA error: out of memory")) return std::nullopt;
   if (contains(line, "cudaMalloc failed")) return std::nullopt;
+  const bool julia = contains(line, "(code #2");
   Failure failure = of(Arena::device_direct, hip ? Backend::rocm : Backend::cuda);
   if (nccl) failure.subject = "NCCL";
+  if (julia) failure.framework = Framework::unknown;
   failure.says = nccl ? Cause::outside_framework : Cause::unknown;
   failure.sure = Confidence::low;
   failure.headline = nccl

@@ -12,6 +12,17 @@ Failure of_xla() {
   return failure;
 }
 
+// "gpu_async_1 cuMemAllocAsync failed to allocate 1225195446464 bytes: …", and the card's figures in the next line.
+std::optional<Failure> start_stream_ordered(std::string_view line) {
+  const auto rest = after(line, "cuMemAllocAsync failed to allocate ");
+  if (!rest) return std::nullopt;
+  Failure failure = of_xla();
+  if (contains(line, "tensorflow/")) failure.framework = Framework::tensorflow;
+  failure.backend = Backend::cuda;
+  failure.requested_bytes = leading_size(*rest);
+  return failure;
+}
+
 constexpr std::string_view kProgram = "the whole program, at compile time";
 
 std::optional<Failure> start_runtime(std::string_view line) {
@@ -58,7 +69,7 @@ std::optional<Failure> start_dump(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form : {start_runtime, start_compiler, start_buffer, start_dump}) {
+  for (const auto form : {start_runtime, start_stream_ordered, start_compiler, start_buffer, start_dump}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;
@@ -144,9 +155,18 @@ bool add_base_limit(std::string_view line, Failure& failure) {
   return limit.has_value();
 }
 
+// " Reported by CUDA: Free memory/Total memory: 22635544576/85095874560", after the stream-ordered allocator's failure.
+bool add_card(std::string_view line, Failure& failure) {
+  const auto figures = after(line, "Free memory/Total memory: ");
+  if (!figures) return false;
+  failure.free_bytes = leading_size(*figures);
+  failure.total_bytes = size_after(*figures, "/");
+  return true;
+}
+
 bool add(std::string_view line, Failure& failure) {
-  return add_allocation(line, failure) || add_program(line, failure) || add_tpu_buffer(line, failure) ||
-         add_buffer(line, failure) || add_base_limit(line, failure);
+  return add_card(line, failure) || add_allocation(line, failure) || add_program(line, failure) ||
+         add_tpu_buffer(line, failure) || add_buffer(line, failure) || add_base_limit(line, failure);
 }
 
 }  // namespace

@@ -31,10 +31,11 @@ int64_t checked_limit(const PageSource& pages, const Budget& budget) {
 
 }  // namespace
 
-Pool::Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOrder* order)
+Pool::Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOrder* order, Calls calls)
     : budget_(std::move(budget)),
       recorder_(recorder),
       order_(order != nullptr ? *order : host_order_),
+      lock_(calls),
       pages_(pages, checked_limit(pages, budget_)),
       slabs_(pages_, order_),
       heap_(pages_, order_) {}
@@ -50,59 +51,66 @@ Pool::~Pool() {
 
 Block Pool::allocate(const Request& request) {
   if (request.bytes < 0) throw ArgumentError(fmt::format("{} bytes were asked of a pool", request.bytes));
-  if (request.bytes == 0) return {};
+  Block block;
+  if (request.bytes == 0) return block;
   if (request.stream < 0) throw ArgumentError(fmt::format("stream {} is negative", request.stream));
   if (request.bytes > budget_.bytes) throw ResourceExhausted(report(request));
   const int64_t bytes = align_up(request.bytes, Heap::kGranule);
-  if (const auto block = try_allocate(bytes, request)) return *block;
+  if (try_allocate(bytes, request, block)) return block;
   std::vector<std::string> tried;
   for (const Reclaim& reclaim : reclaims()) {
     tried.push_back(fmt::format("{}: {} freed", reclaim.name, format_bytes(reclaim.run(bytes))));
-    if (const auto block = try_allocate(bytes, request)) return *block;
+    if (try_allocate(bytes, request, block)) return block;
   }
   OomReport failure = report(request);
   failure.tried = std::move(tried);
   throw ResourceExhausted(std::move(failure));
 }
 
-std::optional<Block> Pool::try_allocate(int64_t bytes, const Request& request) {
+// `block` is filled field by field where the caller keeps it: copied as a whole it would wait for its own stores.
+bool Pool::try_allocate(int64_t bytes, const Request& request, Block& block) {
   const std::lock_guard guard(lock_);
-  const auto id = take(bytes, request);
-  if (!id) return std::nullopt;
-  Entry& entry = entries_[*id];
+  const uint32_t id = take(bytes, request);
+  if (id == kNone) return false;
+  Entry& entry = entries_[id];
   entry.tag = request.tag;
   ++live_blocks_;
   live_bytes_ += bytes;
   live_peak_bytes_ = std::max(live_peak_bytes_, live_bytes_);
   ever_peak_bytes_ = std::max(ever_peak_bytes_, live_bytes_);
-  recorder_.record_alloc(*id, bytes, request.tag, request.stream);
-  return Block{data_of(entry), bytes, *id, entry.generation};
+  recorder_.record_alloc(id, bytes, request.tag, request.stream);
+  block.data = data_of(entry);
+  block.bytes = bytes;
+  block.id = id;
+  block.generation = entry.generation;
+  return true;
 }
 
-std::optional<uint32_t> Pool::take(int64_t bytes, const Request& request) {
-  if (const auto warm = take_warm(bytes, request.stream)) return warm;
-  if (const auto cold = take_cold(bytes, request)) return cold;
+uint32_t Pool::take(int64_t bytes, const Request& request) {
+  if (const uint32_t warm = take_warm(bytes, request.stream); warm != kNone) return warm;
+  if (const uint32_t cold = take_cold(bytes, request); cold != kNone) return cold;
   // Pages that only the other kind of block could use are free for both once they are back in the ledger.
   cool();
-  if (slabs_.trim() + heap_.trim() == 0) return std::nullopt;
+  if (slabs_.trim() + heap_.trim() == 0) return kNone;
   return take_cold(bytes, request);
 }
 
-std::optional<uint32_t> Pool::take_warm(int64_t bytes, Stream stream) {
+uint32_t Pool::take_warm(int64_t bytes, Stream stream) {
   for (size_t i = warm_.count; i-- > 0;) {
-    const Warm::Spare spare = warm_.blocks[i];
+    const Warm::Spare& spare = warm_.blocks[i];
     if (spare.bytes != bytes || spare.stream != stream) continue;
+    const uint32_t id = spare.id;
     for (--warm_.count; i < warm_.count; ++i) warm_.blocks[i] = warm_.blocks[i + 1];
-    return spare.id;
+    return id;
   }
-  return std::nullopt;
+  return kNone;
 }
 
-std::optional<uint32_t> Pool::take_cold(int64_t bytes, const Request& request) {
+uint32_t Pool::take_cold(int64_t bytes, const Request& request) {
   if (bytes > slabs_.largest_bytes()) cool();
   if (unused_entries_.empty()) add_entry();
   const uint32_t id = unused_entries_.back();
-  if (!place(entries_[id], bytes, request.stream)) return std::nullopt;
+  if (!place(entries_[id], bytes, request.stream)) return kNone;
   unused_entries_.pop_back();
   return id;
 }
@@ -154,7 +162,10 @@ void Pool::free_locked(const Block& block, Entry& entry, Stream stream) {
   // A large block is the other stream's from now on: who takes it from there waits then, if it is still busy at all.
   if (entry.kind == Entry::Kind::heap) entry.stream = stream;
   if (warm_.count == Warm::kMost) cool();
-  warm_.blocks[warm_.count++] = {entry.bytes, block.id, entry.stream};
+  Warm::Spare& spare = warm_.blocks[warm_.count++];
+  spare.bytes = entry.bytes;
+  spare.id = block.id;
+  spare.stream = entry.stream;
 }
 
 Pool::Entry& Pool::entry_of(const Block& block) {

@@ -2,8 +2,8 @@
 // free pages are shown where they are needed (heap.h), so a request fails only when live bytes plus the request exceed
 // the limit, page rounding aside: every block counts with the pages it touches.
 //
-// Thread-safe. Blocks belong to the stream that asked for them: memory freed on one stream is handed to another only
-// behind an event (stream.h). Every block must be returned before the pool dies.
+// Thread-safe unless told that calls are serialised. Blocks belong to the stream that asked for them: memory freed on
+// one stream is handed to another only behind an event (stream.h). Every block must be returned before the pool dies.
 #pragma once
 
 #include <array>
@@ -57,9 +57,12 @@ class Pool {
  public:
   static constexpr int64_t kAlignment = 256;
 
+  enum class Calls { from_any_thread, serialised };  // serialised: the caller holds a lock of its own around each
+
   // `order` may be left out on the host. The sources and the recorder must outlive the pool. ArgumentError for a
   // budget below one page.
-  Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOrder* order = nullptr);
+  Pool(PageSource& pages, Budget budget, trace::Recorder& recorder, StreamOrder* order = nullptr,
+       Calls calls = Calls::from_any_thread);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -107,15 +110,31 @@ class Pool {
     std::array<Spare, kMost> blocks{};  // the latest last
     size_t count = 0;
   };
+  class Lock {
+   public:
+    explicit Lock(Calls calls) : locks_(calls == Calls::from_any_thread) {}
+    void lock() {
+      if (locks_) lock_.lock();
+    }
+    void unlock() {
+      if (locks_) lock_.unlock();
+    }
+
+   private:
+    SpinLock lock_;
+    bool locks_;
+  };
   struct Reclaim {
     std::string name;
     std::function<int64_t(int64_t)> run;
   };
 
-  std::optional<Block> try_allocate(int64_t bytes, const Request& request);
-  std::optional<uint32_t> take(int64_t bytes, const Request& request);
-  std::optional<uint32_t> take_warm(int64_t bytes, Stream stream);
-  std::optional<uint32_t> take_cold(int64_t bytes, const Request& request);
+  bool try_allocate(int64_t bytes, const Request& request, Block& block);
+  // The number of an entry, or kNone: an optional would be made of two stores and read by one load, which waits.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t take(int64_t bytes, const Request& request);
+  uint32_t take_warm(int64_t bytes, Stream stream);
+  uint32_t take_cold(int64_t bytes, const Request& request);
   void cool();
   void give_back(Entry& entry);
   static std::byte* data_of(const Entry& entry) {
@@ -133,7 +152,7 @@ class Pool {
   trace::Recorder& recorder_;
   HostOrder host_order_;
   StreamOrder& order_;
-  mutable SpinLock lock_;  // guards everything below
+  mutable Lock lock_;  // guards everything below
   PageLedger pages_;
   Slabs slabs_;
   Heap heap_;

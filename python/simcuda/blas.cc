@@ -1,4 +1,4 @@
-// cuBLAS and cuBLASLt: handles, and algorithms without workspace for every product. Descriptors are the real library's.
+// cuBLAS and cuBLASLt: handles, blank descriptors, and algorithms without workspace for every product.
 // PyTorch gives them workspaces of its own, of sizes that do not depend on the algorithm.
 #include <dlfcn.h>
 
@@ -14,6 +14,18 @@ int create_handle(void** handle) {
   static char handles[4096];
   static std::atomic<size_t> next = 0;
   *handle = &handles[next++ % sizeof(handles)];
+  return 0;
+}
+
+constexpr size_t kDescriptorBytes = 1024;  // larger than any of cuBLASLt's
+
+int create_descriptor(void** descriptor) {
+  *descriptor = std::calloc(1, kDescriptorBytes);
+  return *descriptor != nullptr ? 0 : 3;  // CUBLAS_STATUS_ALLOC_FAILED
+}
+
+int destroy_descriptor(void* descriptor) {
+  std::free(descriptor);
   return 0;
 }
 
@@ -68,5 +80,17 @@ int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, voi
   *returned = requested;
   return 0;
 }
+size_t cublasLtGetVersion() { return 130401; }  // cuDNN asks whether it is new enough
+int cublasLtMatmulDescCreate(void** descriptor, int, int) { return create_descriptor(descriptor); }
+int cublasLtMatmulDescDestroy(void* descriptor) { return destroy_descriptor(descriptor); }
+int cublasLtMatmulDescSetAttribute(void*, int, const void*, size_t) { return 0; }
+int cublasLtMatmulPreferenceCreate(void** descriptor) { return create_descriptor(descriptor); }
+int cublasLtMatmulPreferenceDestroy(void* descriptor) { return destroy_descriptor(descriptor); }
+int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, size_t) { return 0; }
+int cublasLtMatrixLayoutCreate(void** descriptor, int, uint64_t, uint64_t, int64_t) {
+  return create_descriptor(descriptor);
+}
+int cublasLtMatrixLayoutDestroy(void* descriptor) { return destroy_descriptor(descriptor); }
+int cublasLtMatrixLayoutSetAttribute(void*, int, const void*, size_t) { return 0; }
 
 }  // extern "C"

@@ -5,6 +5,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
 #include "plimsoll/base/gzip.h"
+#include "plimsoll/explain/stack_roles.h"
 
 namespace plimsoll::explain {
 namespace {
@@ -105,6 +106,56 @@ TEST(TorchSnapshot, CutGzipIsAnError) {
   const std::string whole = read_file(kData + "leak.pickle.gz"s);
   write_file(path, std::string_view(whole).substr(0, whole.size() / 2));
   EXPECT_THROW(read_torch_snapshot(*open_file(path)), InputError);
+}
+
+struct Call {
+  std::string_view name;
+  std::string_view file;
+  int line;
+};
+
+// A stack of calls, innermost first.
+std::string path_of(std::initializer_list<Call> calls) {
+  StackTable stacks;
+  std::vector<uint32_t> frames;
+  for (const Call& call : calls) {
+    frames.push_back(stacks.intern_frame({stacks.texts.intern(call.name), stacks.texts.intern(call.file), call.line}));
+  }
+  return module_path(stacks, stacks.intern(frames));
+}
+
+TEST(ModulePath, HasTheLinesOfTheModelsForward) {
+  EXPECT_EQ(path_of({{"forward", "/lib/torch/nn/modules/linear.py", 134},
+                     {"forward", "/home/me/model.py", 88},
+                     {"_call_impl", "/lib/torch/nn/modules/module.py", 1700},
+                     {"forward", "/home/me/model.py", 41},
+                     {"<module>", "/home/me/train.py", 7}}),
+            "model.py:41 > 88");
+}
+
+TEST(ModulePath, NamesFunctionsThatForwardCalls) {
+  EXPECT_EQ(path_of({{"softmax", "/lib/torch/nn/functional.py", 9},
+                     {"attend", "/home/me/ops.py", 12},
+                     {"forward", "/home/me/model.py", 88},
+                     {"train", "/home/me/train.py", 7}}),
+            "model.py:88 > attend ops.py:12");
+}
+
+TEST(ModulePath, NamesClassesWhereTheRecordingHasThem) {
+  EXPECT_EQ(path_of({{"MLP.forward", "/home/me/model.py", 60},
+                     {"Block.forward", "/home/me/model.py", 88},
+                     {"Gpt.forward", "/home/me/model.py", 31}}),
+            "Gpt.forward model.py:31 > Block.forward 88 > MLP.forward 60");
+}
+
+TEST(ModulePath, AFolderCalledTorchMayBeTheUsers) {
+  EXPECT_EQ(path_of({{"forward", "/lib/python3.12/site-packages/torch/nn/modules/linear.py", 134},
+                     {"forward", "/home/me/torch/train.py", 20}}),
+            "train.py:20");
+}
+
+TEST(ModulePath, IsEmptyOutsideOfModules) {
+  EXPECT_EQ(path_of({{"step", "/home/me/train.py", 7}, {"<module>", "/home/me/train.py", 9}}), "");
 }
 
 }  // namespace

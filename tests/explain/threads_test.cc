@@ -149,16 +149,31 @@ void expect_bounds(const Score& score) {
   EXPECT_GE(score.framework * 100, score.failures * 95) << text;
   EXPECT_GE(score.remedy * 100, score.failures * 95) << text;
   EXPECT_GE(score.high_right * 100, score.high * 97) << text;
-  EXPECT_GE(score.high * 3, score.failures) << "confidence that is never high says nothing\n" << text;
   EXPECT_EQ(score.false_alarms, 0) << text;
   EXPECT_EQ(score.wrong_words, 0) << text;
   EXPECT_EQ(score.without_remedy, 0) << text;
   if (std::getenv("PLIMSOLL_THREADS") != nullptr) std::cout << text;
 }
 
-TEST(Threads, TheHalfThatRulesWereWrittenWith) { expect_bounds(score_of("develop")); }
+void expect_figures(const Score& score) {
+  EXPECT_GE(score.high * 3, score.failures) << "confidence that is never high says nothing\n" << text_of(score);
+}
 
-TEST(Threads, TheHalfThatWasHeldOut) { expect_bounds(score_of("held_out")); }
+TEST(Threads, TheHalfThatRulesWereWrittenWith) {
+  const Score score = score_of("develop");
+  expect_bounds(score);
+  expect_figures(score);
+}
+
+TEST(Threads, TheHalfThatWasHeldOut) {
+  const Score score = score_of("held_out");
+  expect_bounds(score);
+  expect_figures(score);
+}
+
+// Collected when the rules were done, mostly of families that had none, whose messages have few figures;
+// docs/explain.md has the score of the first run.
+TEST(Threads, TheIndependentPart) { expect_bounds(score_of("independent")); }
 
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;

@@ -15,6 +15,37 @@ constexpr LineForm cuda(std::array<std::string_view, 3> all) {
           .headline = kDriver};
 }
 
+// A library on CUDA that says how much it asked for.
+constexpr LineForm sized(std::array<std::string_view, 3> all, std::string_view front) {
+  return {.backend = Backend::cuda, .all = all, .figures = {{{&Failure::requested_bytes, front}}}};
+}
+
+// The device's own word, without figures and without whose memory it was.
+constexpr LineForm bare(std::array<std::string_view, 3> all, Framework framework = Framework::unknown) {
+  return {.framework = framework,
+          .all = all,
+          .says = Cause::unknown,
+          .sure = Confidence::low,
+          .headline = "The device's driver refused memory; the message does not say how much, or who holds the rest"};
+}
+
+// An allocator of the host; what it asked for stands after `front`, if anywhere.
+constexpr LineForm host(std::array<std::string_view, 3> all, std::string_view front = {}) {
+  return {.backend = Backend::cpu,
+          .arena = Arena::host,
+          .all = all,
+          .figures = {{{front.empty() ? nullptr : &Failure::requested_bytes, front, {}, true}}}};
+}
+
+constexpr LineForm host_says(std::array<std::string_view, 3> all, std::string_view headline) {
+  return {.backend = Backend::cpu,
+          .arena = Arena::host,
+          .all = all,
+          .says = Cause::host_memory,
+          .sure = Confidence::medium,
+          .headline = headline};
+}
+
 constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
   return {.backend = Backend::cpu,
           .arena = Arena::cgroup,
@@ -49,7 +80,77 @@ constexpr LineForm kForms[] = {
     {.framework = Framework::unknown,
      .all = {"Memory not enough", "request memory size"},  // MindSpore
      .figures = {{{&Failure::requested_bytes, "size:"}}}},
+    // Other accelerators.
+    {.backend = Backend::npu,
+     .all = {"Failed to alloc DEVICE memory: "},  // AWS Neuron; how full it is follows
+     .figures = {{{&Failure::requested_bytes, "DEVICE memory: "}, {&Failure::allocated_bytes, "* total: "}}}},
+    {.backend = Backend::npu,
+     .all = {"Failed to allocate ", "(usage: ", "current utilization"},
+     .figures = {{{&Failure::requested_bytes, "Failed to allocate "}, {&Failure::allocated_bytes, "* total: "}}}},
+    {.backend = Backend::npu, .all = {"nrt_", "Allocation Failure"}},
+    {.framework = Framework::torch,
+     .backend = Backend::npu,
+     .all = {"PT_DEVMEM Allocation failed for size::"},  // Gaudi
+     .figures = {{{&Failure::requested_bytes, "for size::"}}}},
+    {.backend = Backend::npu,
+     .all = {"Cannot fit all variable data onto one or more tiles"},  // Graphcore
+     .says = Cause::device_full,
+     .sure = Confidence::high,
+     .headline = "The program does not fit the memory of the processor's tiles: {allocated} of {total}",
+     .figures = {{{&Failure::allocated_bytes, "Memory use is "}, {&Failure::total_bytes, "available "}}}},
+    {.backend = Backend::npu,
+     .all = {"Out of memory on tile "},
+     .says = Cause::device_full,
+     .sure = Confidence::medium,
+     .headline = "The program does not fit the memory of the processor's tiles"},
+    {.framework = Framework::torch,
+     .backend = Backend::mps,
+     .all = {"kIOGPUCommandBufferCallbackErrorOutOfMemory"},
+     .none = {"error: Insufficient"},  // llama.cpp's line, which has its own reader
+     .says = Cause::device_full,
+     .sure = Confidence::low,
+     .headline = "Metal ran out of memory while it ran a command buffer; it gives no figures"},
+    bare({"CL_MEM_OBJECT_ALLOCATION_FAILURE"}),
+    bare({"WebGPU device error", "Out of memory"}, Framework::onnxruntime),
+    bare({"wgpu error: Out of Memory"}),
+    bare({"CUDA error: Out of memory in cuMem"}),  // Blender
+    bare({"System is out of GPU memory"}),
+    bare({"Out of memory on device. To view more detail"}),  // MATLAB
+    // Other libraries.
+    sized({"StandardGpuResources: alloc fail", "out of memory"}, " size "),  // Faiss
+    sized({"failed: failed to cudaMalloc ", "out of memory"}, "failed to cudaMalloc "),
+    sized({"failed: Failed to cudaMalloc ", "out of memory"}, "Failed to cudaMalloc "),
+    {.backend = Backend::cuda,
+     .all = {"Error: Out of memory. Requested ", "; Free "},  // CatBoost
+     .figures = {{{&Failure::requested_bytes, "Requested ", {}, true}, {&Failure::free_bytes, "; Free ", {}, true}}},
+     .task = Task::training},
+    {.backend = Backend::cuda,
+     .all = {"not enough memory for tree-ctrs"},
+     .says = Cause::device_full,
+     .sure = Confidence::medium,
+     .headline = "CatBoost's tables of categorical features do not fit what is free on the card",
+     .task = Task::training},
+    {.backend = Backend::cuda,
+     .all = {"[DEVICE] memory allocation failed"},  // DL4J
+     .figures = {{{&Failure::requested_bytes, "Requested bytes: ["}}}},
+    {.backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"Out of Memory Error: ", "ailed to allocate ", " used)"},  // DuckDB
+     .says = Cause::cap_below_card,
+     .sure = Confidence::high,
+     .headline = "DuckDB's own memory limit of {allowed} is reached; {requested} more was asked for",
+     .figures = {{{&Failure::requested_bytes, "of size "},
+                  {&Failure::allocated_bytes, " ("},
+                  {&Failure::allowed_bytes, "/", " used)"}}}},
+    host({"Out of Memory Error: ", "ailed to allocate "}, "of "),
+    host({"memory allocation of ", " bytes failed"}, "memory allocation of "),  // Rust: Polars and others
+    host({"cannot allocate vector of size "}, "of size "),                      // R
+    host({"Dataset create call failed in LightGBM", "bad_alloc"}),
+    host_says({": out of memory allocating ", " after a total of "}, "A tool of the compiler ran out of RAM"),
+    host_says({"Killed signal terminated program"}, "The compiler was killed; most often the machine ran out of RAM"),
+    host_says({"JavaScript heap out of memory"}, "The JavaScript heap reached its own maximum size"),
     cuda({"(2 vs. 0)", "out of memory"}),            // Caffe
+    cuda({"is false: CUDA: out of memory"}),         // TVM, MLC
     cuda({"CUDA Error: out of memory"}),             // darknet
     cuda({"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY"}),  // Theano
     cuda({"CUDA runtime error", "out of memory"}),   // LMDeploy and others

@@ -84,6 +84,13 @@ constexpr LineForm kForms[] = {
      .says = Cause::device_full,
      .sure = Confidence::medium,
      .headline = "The cudaMallocAsync allocator found no memory; it gives no figures"},
+    {.framework = Framework::torch,
+     .backend = Backend::cuda,
+     .all = {"Exception Message:", "Allocation on device"},  // ComfyUI's report
+     .none = {"would exceed"},
+     .says = Cause::device_full,
+     .sure = Confidence::medium,
+     .headline = "The cudaMallocAsync allocator found no memory; it gives no figures"},
     // The host.
     {.framework = Framework::unknown,
      .backend = Backend::cpu,

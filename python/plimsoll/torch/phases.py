@@ -1,12 +1,14 @@
 """What the memory is for: each allocation by where in the step it was made and how long it lived."""
 
 import bisect
+import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Optional
 
-OUTSIDE, FORWARD, BACKWARD, UPDATE = "outside", "forward", "backward", "update"
+OUTSIDE, FORWARD, AFTER, BACKWARD, UPDATE = "outside", "forward", "after", "backward", "update"
+LOSS = "after the model, such as the loss"
 WORKSPACES = {32 << 20, (8 << 20) + (128 << 10), 1 << 20}  # that cuBLAS and cuBLASLt keep for good
 
 _times = [0]  # nanoseconds at which a phase or a module began
@@ -64,7 +66,7 @@ def _leave_module(module, args, output):
     if _modules:
         _modules.pop()
     in_backward = _marks[-1][0] == BACKWARD
-    _mark(BACKWARD if in_backward else FORWARD if _modules else OUTSIDE)
+    _mark(BACKWARD if in_backward else FORWARD if _modules else AFTER)
 
 
 def _at(time_us):
@@ -99,12 +101,41 @@ def _classify(made, updates):
         return ("optimizer_state", "") if kept else ("scratch", "optimizer step")
     if phase == BACKWARD:
         return ("gradient", "") if lived_through_update else ("activation", module or "backward")
+    if phase == AFTER and not lived_through_update:
+        return "activation", LOSS
     if phase == FORWARD:
         return ("other", module) if kept and lived_through_update and len(updates) > 1 else ("activation", module)
     first_update = updates[0] if updates else None
     if kept and (first_update is None or made.time_us < first_update):
         return "parameter", ""
     return "input", ""
+
+
+def merged(modules):
+    """[(name, bytes, count)], the largest first; what repeated blocks hold is one row: Gpt.blocks.[0-11].mlp."""
+    rows = defaultdict(list)  # by the name without its first number; where that is the end, by the bytes as well
+    for name, size in modules.items():
+        found = re.match(r"(.*?\.)(\d+)(\..+)?$", name)
+        key = (found[1], found[3] or "", None if found[3] else size) if found else (name, None, None)
+        rows[key].append((int(found[2]) if found else 0, size))
+    result = []
+    for (head, tail, _), members in rows.items():
+        numbers = sorted(number for number, _ in members)
+        name = head if tail is None else head + _ranges(numbers) + tail
+        result.append((name, sum(size for _, size in members), len(members)))
+    return sorted(result, key=lambda row: -row[1])
+
+
+def _ranges(numbers):
+    """[0-11] for what follows on one another, [0-3,7] else, 4 for one alone."""
+    runs = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return text if len(numbers) == 1 else f"[{text}]"
 
 
 def at_peak(allocations, largest=12):
@@ -125,6 +156,6 @@ def at_peak(allocations, largest=12):
     peak = next((a for a in alive if a.begin == at), None)
     return {
         "at_peak": {f"{name}_bytes": count for name, count in categories.most_common()},
-        "modules": [{"name": name, "bytes": count} for name, count in modules.most_common(largest)],
+        "modules": [{"name": name, "bytes": size, "count": count} for name, size, count in merged(modules)[:largest]],
         "peak_in": {"phase": _at(peak.time_us)[0], "module": _at(peak.time_us)[1]} if peak else {},
     }
