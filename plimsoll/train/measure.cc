@@ -27,16 +27,16 @@ using program::Op;
 using program::Value;
 
 constexpr int64_t kMostPageBytes = 2 * kMiB;
-constexpr size_t kRuns = 5;                 // that are not disturbed, after one that warms up; the median counts
-constexpr size_t kTries = 12;               // for them
-constexpr double kLongEnough = 0.1;         // seconds of runs after which one more tells nothing new
-constexpr double kTooLong = 0.3;            // likewise where all were disturbed
-constexpr double kMostCorrected = 4;        // times that a run on several threads may have been longer than alone
-constexpr int kEnoughRuns = 3;              // of the process, in which an op was measured
-constexpr double kAgainS = 0.2;             // for measuring again what was measured in fewer
-constexpr double kSame = 0.05;              // a change of a time that makes no other plan
-constexpr int64_t kSweptBytes = 16 * kMiB;  // more than the second caches of a few cores hold
-constexpr int64_t kFreshBytes = 2 * kMiB;   // of what an op before has just made, that they may still hold
+constexpr size_t kRuns = 5;                // that are not disturbed, after one that warms up; the median counts
+constexpr size_t kTries = 12;              // for them
+constexpr double kLongEnough = 0.1;        // seconds of runs after which one more tells nothing new
+constexpr double kTooLong = 0.3;           // likewise where all were disturbed
+constexpr double kMostCorrected = 4;       // times that a run on several threads may have been longer than alone
+constexpr int kEnoughRuns = 3;             // of the process, in which an op was measured
+constexpr double kAgainS = 0.2;            // for measuring again what was measured in fewer
+constexpr double kSame = 0.05;             // a change of a time that makes no other plan
+constexpr int64_t kSweptBytes = 8 * kMiB;  // more than the second caches of a few cores hold
+constexpr int64_t kFreshBytes = 2 * kMiB;  // of what an op before has just made, that they may still hold
 
 using Clock = std::chrono::steady_clock;
 

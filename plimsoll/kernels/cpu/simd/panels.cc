@@ -107,17 +107,18 @@ HWY_INLINE void pack_place(const Lines& lines, const typename D::Element* from, 
   }
 }
 
-// Some panels of lines that lie beside each other: in the order of memory. The last vector of a panel must not reach
+// Some panels of lines that lie beside each other: in the order of memory. The last vectors of a panel must not reach
 // into the next, which is written by then.
 template <class D, int kPanel, int kPanels>
 HWY_INLINE void pack_across_lines(const Lines& lines, int64_t first, int64_t panels, float* to) {
+  constexpr int64_t kLast = (kWidth - 1) / kPanel;  // places whose vectors would
   const auto* from = static_cast<const typename D::Element*>(lines.from) + first;
   const int64_t left = lines.count - first;
   const bool is_whole = panels == kPanels && left >= kPanels * kPanel + kWidth;
-  const int64_t last = lines.inner - 1;
-  for (int64_t place = 0; place < last; ++place, from += lines.inner_step, to += kPanel) {
-    if (!is_whole) {
-      pack_place<D, kPanel>(lines, from, left, panels, false, to);
+  for (int64_t place = 0; place < lines.inner; ++place, from += lines.inner_step, to += kPanel) {
+    const bool exact = place + kLast >= lines.inner;
+    if (exact || !is_whole) {
+      pack_place<D, kPanel>(lines, from, left, panels, exact, to);
       continue;
     }
     for (int panel = 0; panel < kPanels; ++panel) {
@@ -126,7 +127,6 @@ HWY_INLINE void pack_across_lines(const Lines& lines, int64_t first, int64_t pan
       }
     }
   }
-  pack_place<D, kPanel>(lines, from, left, panels, true, to);
 }
 
 template <class D, int kPanel>

@@ -14,7 +14,8 @@ namespace {
 using simd::Lines;
 using simd::PackedProducts;
 
-// Blocks that are packed together: rows of a by the sum fit the second cache, a panel of b by the sum the first.
+// Blocks that are packed together: rows of a by the sum fit the second cache, a panel of b by the sum the first. Half
+// the rows where sums of them have to fit, too.
 constexpr int64_t kRows = 96;
 constexpr int64_t kColumns = 512;
 constexpr int64_t kInner = 384;
@@ -99,14 +100,14 @@ class PackedKernel {
         grid_(choose_grid(call.threads)) {
     const int64_t blocks = (a_.columns + kInner - 1) / kInner;
     inner_ = (a_.columns + blocks - 1) / blocks;
-    const int64_t rows = align_up(std::min(kRows, most_of(y_.rows, panel_rows(), grid_.rows)), panel_rows());
+    rows_ =
+        align_up(std::min(writes_f32() ? kRows : kRows / 2, most_of(y_.rows, panel_rows(), grid_.rows)), panel_rows());
     columns_ =
         std::min(call.least_scratch ? kColumns / 4 : kColumns, most_of(y_.columns, panel_columns(), grid_.columns));
     const auto floats = [](int64_t count) { return align_up((count + simd::kLanes) * 4, kAlignment); };
-    b_offset_ = floats(rows * inner_);
+    b_offset_ = floats(rows_ * inner_);
     sums_offset_ = b_offset_ + floats(align_up(columns_, panel_columns()) * inner_);
-    // In one block along the sum, results are rounded before the next rows.
-    sum_rows_ = inner_ == a_.columns ? rows : std::min(kSumRows, most_of(y_.rows, panel_rows(), grid_.rows));
+    sum_rows_ = has_one_block() ? rows_ : std::min(kSumRows, most_of(y_.rows, panel_rows(), grid_.rows));
     own_bytes_ = sums_offset_ + (writes_f32() ? 0 : floats(sum_rows_ * columns_));
     bias_bytes_ = has_bias_ && bias_dtype_ != DType::f32 ? floats(y_.columns) : 0;
   }
@@ -137,6 +138,7 @@ class PackedKernel {
   static int64_t panel_rows() { return functions().panel_rows; }
   static int64_t panel_columns() { return functions().panel_columns; }
   bool writes_f32() const { return y_.dtype == DType::f32; }
+  bool has_one_block() const { return inner_ == a_.columns; }  // along the sum
 
   // The cut with the least work for a thread: tiles, and what it packs for them, of which an element costs about as
   // much as sixteen products.
@@ -176,7 +178,7 @@ class PackedKernel {
     const Range rows = part_of(y_.rows, panel_rows(), part / grid_.columns % grid_.rows, grid_.rows);
     const Range batches =
         part_of(static_cast<int64_t>(y_.begins.size()), 1, part / grid_.columns / grid_.rows, grid_.batches);
-    const int64_t step = writes_f32() ? std::max<int64_t>(rows.count(), 1) : sum_rows_;
+    const int64_t step = writes_f32() || has_one_block() ? std::max<int64_t>(rows.count(), 1) : sum_rows_;
     for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
       for (int64_t column = columns.begin; column < columns.end; column += columns_) {
         for (int64_t row = rows.begin; row < rows.end; row += step) {
@@ -187,22 +189,24 @@ class PackedKernel {
     }
   }
 
-  // Over the whole sum. Where the result is not f32, its sums are gathered first.
+  // Over the whole sum. Where the result is not f32, its sums are gathered first, and rounded while they are in the
+  // cache.
   void run_block(int64_t batch, Range rows, Range columns, const Data& data) const {
-    auto* sums = reinterpret_cast<float*>(data.scratch + sums_offset_);
-    if (!writes_f32() && epilogue_.onto) upcast_rows(batch, rows, columns, data, sums);
     for (int64_t first = 0; first < a_.columns; first += inner_) {
       const Range inner{first, std::min(first + inner_, a_.columns)};
       auto* b = reinterpret_cast<float*>(data.scratch + b_offset_);
       packs(b_.dtype).columns(Lines{b_.at(data.b, batch, first, columns.begin), columns.count(), inner.count(),
                                     b_.column_step, b_.row_step},
                               b);
-      for (int64_t row = rows.begin; row < rows.end; row += kRows) {
-        multiply(batch, {row, std::min(row + kRows, rows.end)}, columns, inner, data,
-                 sums + (row - rows.begin) * columns.count());
+      for (int64_t row = rows.begin; row < rows.end; row += rows_) {
+        const Range block{row, std::min(row + rows_, rows.end)};
+        auto* sums = reinterpret_cast<float*>(data.scratch + sums_offset_);
+        if (!has_one_block()) sums += (row - rows.begin) * columns.count();
+        if (!writes_f32() && epilogue_.onto && first == 0) upcast_rows(batch, block, columns, data, sums);
+        multiply(batch, block, columns, inner, data, sums);
+        if (!writes_f32() && inner.end == a_.columns) downcast_rows(batch, block, columns, data, sums);
       }
     }
-    if (!writes_f32()) downcast_rows(batch, rows, columns, data, sums);
   }
 
   void multiply(int64_t batch, Range rows, Range columns, Range inner, const Data& data, float* sums) const {
@@ -247,6 +251,7 @@ class PackedKernel {
   bool has_bias_;
   DType bias_dtype_;
   Grid grid_;
+  int64_t rows_ = 0;         // of a block of a
   int64_t columns_ = 0;      // of a block of b
   int64_t inner_ = 0;        // of a block along the sum, but for the last
   int64_t sum_rows_ = 0;     // that are gathered before they are rounded
