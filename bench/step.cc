@@ -4,12 +4,13 @@
 // same run, and the share of it that a step reaches. PLIMSOLL_MAX_ISA in the environment limits both.
 //
 //   bench_step [CASE].. [--precision f32|bf16|f16] [--rounds N] [--threads N] [--cpu] [--alone] [--eager]
-//              [--profile]
+//              [--compile-limit SECONDS] [--profile]
 //
 // In bf16 and f16 PyTorch runs under its autocast; both keep the weights in f32.
 // --cpu counts processor time, all on one thread: for a machine that is not quiet. --alone leaves PyTorch out, --eager
-// torch.compile; --profile lists what each kind of op took. PyTorch is bench/step_torch.py, run by the Python that
-// PLIMSOLL_PYTHON in the environment names (`./dev bench` makes one with the newest PyTorch), else by the system's.
+// torch.compile, which is left out too where it is not ready within its limit (180 s); --profile lists what each kind
+// of op took. PyTorch is bench/step_torch.py, run by the Python that PLIMSOLL_PYTHON in the environment names (`./dev
+// bench` makes one with the newest PyTorch), else by the system's.
 #include "plimsoll/models/step.h"
 
 #include <fmt/format.h>
@@ -316,9 +317,12 @@ struct Options {
   int threads = 2;
   bool alone = false;
   bool eager_only = false;
+  int compile_limit_s = 180;
   bool profile = false;
   DType precision = DType::f32;
 };
+
+constexpr int kStartLimitS = 600;  // of eager PyTorch
 
 struct Row {
   double eager = 0;     // PyTorch's time by ours; 0 where it was not measured
@@ -333,7 +337,8 @@ Peer start_peer(const Case& c, const std::string& execution, const Options& opti
   for (const std::string& format : formats) {
     try {
       peer.processes.push_back(std::make_unique<Torch>(
-          c.name, bench::TorchMode{execution, format, options.threads, options.precision, wall_clock()}));
+          c.name, bench::TorchMode{execution, format, options.threads, options.precision, wall_clock(),
+                                   execution == "compile" ? options.compile_limit_s : kStartLimitS}));
       peer.formats.push_back(format);
     } catch (const std::runtime_error& error) {
       if (execution == "eager") throw;
@@ -344,6 +349,8 @@ Peer start_peer(const Case& c, const std::string& execution, const Options& opti
   peer.bytes.resize(peer.processes.size());
   return peer;
 }
+
+std::string ratio_text(double ratio) { return ratio > 0 ? fmt::format("{:.2f}", ratio) : "-"; }
 
 Row compare(const Case& c, const Options& options, const Ceiling& ceiling) {
   Ours ours(c, options.threads, options.precision);
@@ -369,9 +376,10 @@ Row compare(const Case& c, const Options& options, const Ceiling& ceiling) {
     their_bytes = format_bytes(bytes);
   }
   if (!compiled.processes.empty()) row.compiled = compiled.best_ms() / ms;
-  fmt::print("{:<9} {:>5} {:>8.1f} {:>10} {:>6.2f} {:>10} {:>6.2f} {:>8.0f} {:>6.0f} % {:>11} {:>11} {:>6.2f}\n",
-             c.name, c.batch, ms, eager.text(), row.eager, compiled.text(), row.compiled,
-             ours.product_flops() / ms / 1e6, share * 100, format_bytes(ours.arena_bytes()), their_bytes, row.memory);
+  fmt::print("{:<9} {:>5} {:>8.1f} {:>10} {:>6} {:>10} {:>6} {:>8.0f} {:>6.0f} % {:>11} {:>11} {:>6}\n", c.name,
+             c.batch, ms, eager.text(), ratio_text(row.eager), compiled.text(), ratio_text(row.compiled),
+             ours.product_flops() / ms / 1e6, share * 100, format_bytes(ours.arena_bytes()), their_bytes,
+             ratio_text(row.memory));
   std::fflush(stdout);
   if (options.profile) profile(ours.program(), options.threads, options.rounds);
   return row;
@@ -421,6 +429,8 @@ Options parse(int count, char** words) {
       options.rounds = std::stoi(words[++i]);
     } else if (word == "--precision" && i + 1 < count) {
       options.precision = parse_dtype(words[++i]);
+    } else if (word == "--compile-limit" && i + 1 < count) {
+      options.compile_limit_s = std::stoi(words[++i]);
     } else if (word == "--threads" && i + 1 < count) {
       options.threads = std::stoi(words[++i]);
     } else {
@@ -443,9 +453,9 @@ int main(int count, char** words) {
     rows.push_back(compare(c, options, ceiling));
   }
   if (!options.alone) {
-    fmt::print("geometric mean: speed {:.2f} against eager, {:.2f} against torch.compile; memory {:.2f}\n",
-               geometric_mean(rows, &Row::eager), geometric_mean(rows, &Row::compiled),
-               geometric_mean(rows, &Row::memory));
+    const auto mean = [&](double Row::*figure) { return ratio_text(geometric_mean(rows, figure)); };
+    fmt::print("geometric mean: speed {} against eager, {} against torch.compile; memory {}\n", mean(&Row::eager),
+               mean(&Row::compiled), mean(&Row::memory));
   }
   return 0;
 }

@@ -175,9 +175,9 @@ def adam(parameters):
 
 def compiled(model):
     if LIMIT:
-        import torch._inductor.config
+        from torch._inductor import config  # not "import torch...", which would make torch a local name
 
-        torch._inductor.config.cpp.simdlen = LIMIT[-1]
+        config.cpp.simdlen = LIMIT[-1]
     return torch.compile(model)
 
 

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +39,7 @@ struct TorchMode {
   int threads = 2;
   plimsoll::DType precision = plimsoll::DType::f32;
   bool wall_clock = true;  // else processor time
+  int limit_s = 600;       // for its start, in which it is compiled
 };
 
 inline const char* python() {
@@ -44,7 +47,8 @@ inline const char* python() {
   return chosen == nullptr || *chosen == 0 ? "/usr/bin/python3" : chosen;
 }
 
-// A process that does a step for every line that it is sent.
+// A process that does a step for every line that it is sent. It is the first of a group of its own, with the processes
+// that compile for it.
 class Torch {
  public:
   Torch(const std::string& name, const TorchMode& mode) {
@@ -53,6 +57,7 @@ class Torch {
       throw std::runtime_error("no socket for PyTorch");
     child_ = fork();
     if (child_ == 0) {
+      setpgid(0, 0);
       dup2(ends[1], 0);
       dup2(ends[1], 1);
       close(ends[0]);
@@ -65,6 +70,12 @@ class Torch {
     close(ends[1]);
     to_ = fdopen(ends[0], "w");
     from_ = fdopen(fcntl(ends[0], F_DUPFD_CLOEXEC, 0), "r");
+    if (!says_something(mode.limit_s)) {
+      kill(-child_, SIGKILL);
+      finish();
+      throw std::runtime_error(
+          fmt::format("PyTorch ({}, {}) was not ready after {} s", mode.execution, mode.format, mode.limit_s));
+    }
     versions_ = read_line();
     if (!versions_.starts_with("ready ")) {
       finish();
@@ -90,6 +101,11 @@ class Torch {
   const std::string& versions() const { return versions_; }
 
  private:
+  bool says_something(int limit_s) {
+    pollfd end{fileno(from_), POLLIN, 0};
+    return poll(&end, 1, limit_s * 1000) > 0;
+  }
+
   std::string read_line() {
     char line[256] = {};
     if (std::fgets(line, sizeof line, from_) == nullptr) return "";

@@ -19,11 +19,12 @@ struct MeasureOptions {
 };
 
 // Adds the time of every kind of op of the programs that the table does not have, or has had for long: each alone, on
-// synthetic data, in memory that holds one op at a time. The least of several runs counts. A time that was taken while
-// others used the processor is corrected by how long it waited for them, and marked as not quiet; on several threads,
-// one that was held up for most of its time is not taken. Calibrates devices that are not yet. Then some of what was
-// measured in few runs is measured again, to see whether it can be faster. Whether the table now says something else.
-// The programs are of one device.
+// synthetic data, in memory that holds one op at a time. The median of several runs counts, before each of which the
+// caches are as a step leaves them: without weights, with what the op before has made (as far as the budget has room
+// for that). A time that was taken while others used the processor is corrected by how long it waited for them, and
+// marked as not quiet; on several threads, one that was held up for most of its time is not taken. Calibrates devices
+// that are not yet. Then some of what was measured in few runs is measured again, to see whether it can be faster.
+// Whether the table now says something else. The programs are of one device.
 bool measure_costs(std::span<const kernels::Lowered* const> programs, const MeasureOptions& options,
                    plan::CostTable& table);
 bool measure_costs(const kernels::Lowered& lowered, const MeasureOptions& options, plan::CostTable& table);

@@ -22,8 +22,9 @@ struct Comparison {
   uint64_t seed = 1;
 };
 
-// How far two sums in f32 of so many terms may be apart, of the largest sum: roundings add up as a random walk does,
-// and this is four times what that strays.
+// How far a sum in f32 of so many products may be from the exact one, of the largest sum. Each of n additions rounds by
+// at most u = 2^-24 of the sum so far, evenly, and sums of either sign grow as a random walk does: u sqrt(n / 6) is the
+// standard deviation of all roundings, and u sqrt(2 / 6) that of the products'. As many of them as all sums keep to.
 double sum_tolerance(int64_t terms);
 
 // For a whole program: each op strays by the roundings of its own sums, and all of that adds up, whichever way the ops
@@ -42,6 +43,10 @@ std::vector<std::vector<float>> outputs_of(const program::Program& program, cons
 // Reports through GoogleTest. Runs with 1 and 2 threads.
 void expect_agreement(const program::Program& program, const Comparison& comparison = {});
 void expect_agreement(const program::Program& program, const program::Arrays<double>& values, double tolerance);
+// Of a whole step, to sum_tolerance of it and how far its ops carry roundings: normalisations over few elements make
+// them larger. That is measured, as what plain f32 strays from f64 in the reference, on the values and their
+// neighbours.
+void expect_agreement_of_a_step(const program::Program& program, const program::Arrays<double>& values);
 
 // The text as it is, and with f16 and with bf16 in place of f32; then to what these can tell apart.
 void expect_agreement_in_all_precisions(const std::string& text, const Comparison& comparison = {});

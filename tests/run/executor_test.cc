@@ -61,7 +61,7 @@ program::Arrays<double> start_values(const models::Step& step) {
 
 TEST_P(ZooRun, TrainsAsTheReferenceDoes) {
   const models::Step step = this->step(program::Optimizer::momentum);
-  expect_agreement(step.program, start_values(step), sum_tolerance(step.program));
+  expect_agreement_of_a_step(step.program, start_values(step));
 }
 
 TEST_P(ZooRun, InfersAsTheReferenceDoesInNoMoreMemoryThanAsWritten) {

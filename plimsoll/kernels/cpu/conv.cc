@@ -43,14 +43,16 @@ constexpr int64_t kMostScratch = 4;
 constexpr int64_t kFewestChannels = 32;
 constexpr int64_t kSmallestImage = 6;
 
-bool suits_winograd(const Conv& c) {
+bool has_winograd_shape(const Conv& c) {
   const auto all = [](const memory::dims& dims, int64_t value) {
     return std::all_of(dims.begin(), dims.end(), [=](int64_t dim) { return dim == value; });
   };
   const auto suits = [](int64_t channels) { return channels >= kFewestChannels && channels % kChannelBlock == 0; };
-  return c.dtype == DType::f32 && c.w.size() == 4 && c.w[2] == 3 && c.w[3] == 3 && all(c.stride, 1) &&
-         all(c.dilation, 0) && suits(c.x[1]) && suits(c.y[1]) && c.y[2] >= kSmallestImage && c.y[3] >= kSmallestImage;
+  return c.w.size() == 4 && c.w[2] == 3 && c.w[3] == 3 && all(c.stride, 1) && all(c.dilation, 0) && suits(c.x[1]) &&
+         suits(c.y[1]) && c.y[2] >= kSmallestImage && c.y[3] >= kSmallestImage;
 }
+
+bool suits_winograd(const Conv& c) { return c.dtype == DType::f32 && has_winograd_shape(c); }
 
 // A kernel whose operand 0 and result 0 are the batch, run on one part of it after the other.
 Kernel in_parts(const Kernel& kernel, int64_t parts, int64_t in_bytes, int64_t out_bytes) {
@@ -96,21 +98,43 @@ std::optional<Kernel> by_winograd(const Conv& c, const KernelCall& call, bool ca
   }
 }
 
-// Where oneDNN has no such kernels, ours: `make` gives one for a limit of scratch, if it can. When scratch counts more
-// than speed it has to take less than the direct algorithm.
+// Where oneDNN has no such kernels, ours, in any floating dtype: `make` gives one for a limit of scratch, if it can.
+template <class Make>
+std::optional<Kernel> own_winograd(const Conv& c, const KernelCall& call, const Make& make) {
+  const bool plain = !call.in(0).is_blocked() && !call.in(1).is_blocked() && !call.out().is_blocked();
+  if (dnnl_prefers_blocks() || call.least_scratch || !plain || !has_winograd_shape(c)) return std::nullopt;
+  const int64_t bytes = 4 * (call.in(0).elements() + call.in(1).elements() + call.out().elements());
+  if (auto kernel = make(std::max(kUsualScratch * bytes, call.spare_bytes))) return kernel;
+  return make(kMostScratch * bytes);
+}
+
+// The same in f32, or oneDNN's direct algorithm. When scratch counts more than speed, ours has to take less than that.
 template <class Make, class MakeDirect>
 Kernel by_own_winograd(const Conv& c, const KernelCall& call, const Make& make, const MakeDirect& make_direct) {
-  const auto direct = [&] { return make_direct(algorithm::convolution_direct, c.x[0]); };
+  if (const auto kernel = own_winograd(c, call, make)) return *kernel;
+  const Kernel direct = make_direct(algorithm::convolution_direct, c.x[0]);
   const bool plain = !call.in(0).is_blocked() && !call.in(1).is_blocked() && !call.out().is_blocked();
-  if (dnnl_prefers_blocks() || !plain || !suits_winograd(c)) return direct();
-  if (call.least_scratch) {
-    const Kernel other = direct();
-    return make(other.scratch_bytes).value_or(other);
-  }
-  const int64_t bytes = call.in(0).bytes() + call.in(1).bytes() + call.out().bytes();
-  if (const auto kernel = make(std::max(kUsualScratch * bytes, call.spare_bytes))) return *kernel;
-  const auto kernel = make(kMostScratch * bytes);
-  return kernel ? *kernel : direct();
+  if (!call.least_scratch || dnnl_prefers_blocks() || !plain || !suits_winograd(c)) return direct;
+  return make(direct.scratch_bytes).value_or(direct);
+}
+
+// Without AVX-512, in f16 and bf16: the kernel that computes them as they are, if there is one.
+std::optional<Kernel> low_precision_forward(const KernelCall& call, const Epilogue& epilogue) {
+  if (!has_low_precision(call)) return std::nullopt;
+  const Conv c(call, call.in(0).shape, call.in(1).shape, call.out().shape);
+  return own_winograd(c, call, [&](int64_t limit) { return winograd_forward(c, call, epilogue, limit); });
+}
+
+std::optional<Kernel> low_precision_backward_data(const KernelCall& call) {
+  if (!has_low_precision(call)) return std::nullopt;
+  const Conv c(call, call.out().shape, call.in(1).shape, call.in(0).shape);
+  return own_winograd(c, call, [&](int64_t limit) { return winograd_backward_data(c, call, limit); });
+}
+
+std::optional<Kernel> low_precision_backward_weights(const KernelCall& call) {
+  if (!has_low_precision(call)) return std::nullopt;
+  const Conv c(call, call.in(1).shape, call.out().shape, call.in(0).shape);
+  return own_winograd(c, call, [&](int64_t limit) { return winograd_backward_weights(c, call, limit); });
 }
 
 // The first `batch` samples.
@@ -125,6 +149,7 @@ Kernel conv(const KernelCall& call) { return conv_forward(call, {}); }
 
 // dx of dy and w.
 Kernel conv_backward_data(const KernelCall& call) {
+  if (const auto kernel = low_precision_backward_data(call)) return *kernel;
   require_one_dtype(call);
   const Conv whole(call, call.out().shape, call.in(1).shape, call.in(0).shape);
   const auto make = [&](algorithm how, int64_t batch) {
@@ -148,6 +173,7 @@ ConvBackwardWeightsDesc backward_weights_desc(const Conv& c, algorithm how) {
 Kernel conv_backward_weights(const KernelCall& call) {
   if (const auto sizes = narrow_weights(call)) return narrow_weights_kernel(*sizes, call);
   if (const auto sizes = small_image_weights(call)) return small_image_weights_kernel(*sizes, call);
+  if (const auto kernel = low_precision_backward_weights(call)) return *kernel;
   require_one_dtype(call);
   const auto narrow = narrow_conv(call.op, call.in(1).shape, call.out().shape, call.in(0).shape);
   if (narrow && !call.in(0).is_blocked() && !call.in(1).is_blocked()) return narrow_backward_weights(*narrow, call);
@@ -227,9 +253,7 @@ Kernel channel_sum(const KernelCall& call) {
               channels.for_each_group(threads, [=](int part, int64_t group) {
                 LaneSums sums{};
                 float* workspace = channels.workspace(scratch, 1, part, 0);
-                for (int64_t n = 0; n < channels.batch; ++n) {
-                  channels.add_plane(sums, channels.read(x, n, group, workspace));
-                }
+                for (int64_t n = 0; n < channels.batch; ++n) channels.add_plane(sums, x, n, group, workspace);
                 const int64_t first = group * channels.lanes;
                 std::array<float, kChannelBlock> narrow;
                 float* to = y.line(first, narrow.data());
@@ -245,12 +269,15 @@ Kernel channel_sum(const KernelCall& call) {
 // Narrow ones are bound by memory, and have a way of their own in f32. Where there are AMX tiles that is the faster
 // way for their gradients alone.
 bool computes_forward(const KernelCall& call) {
+  if (low_precision_forward(call, {})) return true;
   if (!dnnl_computes(call)) return false;
   return dnnl_has_amx_tiles() || !narrow_conv(call.op, call.in(0).shape, call.in(1).shape, call.out().shape);
 }
 
+bool computes_backward_data(const KernelCall& call) { return low_precision_backward_data(call) || dnnl_computes(call); }
+
 bool computes_backward_weights(const KernelCall& call) {
-  if (narrow_weights(call) || small_image_weights(call)) return true;
+  if (narrow_weights(call) || small_image_weights(call) || low_precision_backward_weights(call)) return true;
   if (!dnnl_computes(call) || narrow_conv(call.op, call.in(1).shape, call.out().shape, call.in(0).shape)) return false;
   const Conv c(call, call.in(1).shape, call.out().shape, call.in(0).shape);
   return !suits_unfolding(c, backward_weights_desc(c, algorithm::convolution_direct));
@@ -272,6 +299,7 @@ Tiling by_samples_of_both(const KernelCall& call) {
 }  // namespace
 
 Kernel conv_forward(const KernelCall& call, const Epilogue& epilogue) {
+  if (const auto kernel = low_precision_forward(call, epilogue)) return *kernel;
   require_one_dtype(call);
   const auto narrow = narrow_conv(call.op, call.in(0).shape, call.in(1).shape, call.out().shape);
   const bool in_plain_layout = call.in(0).dtype == DType::f32 && !call.in(0).is_blocked() && !call.out().is_blocked();
@@ -302,7 +330,7 @@ void register_conv_cpu(KernelTable& table) {
   if (dnnl_has_amx_tiles() && tiles::has_units()) table.use_amx_tiles();
   const Blocking of_images{.rule = Rule::each, .inputs = {0}, .outputs = {0}, .gains = true};
   table.add("conv", {conv, contiguous_only, of_images, by_samples, computes_forward});
-  table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, dnnl_computes});
+  table.add("conv_backward_data", {conv_backward_data, contiguous_only, of_images, by_samples, computes_backward_data});
   const Blocking of_both{.rule = Rule::each, .inputs = {0, 1}, .gains = true};
   table.add("conv_backward_weights",
             {conv_backward_weights, contiguous_only, of_both, by_samples_of_both, computes_backward_weights});

@@ -1,8 +1,9 @@
-// y = x w' + bias over rows: products of matrices, by oneDNN.
+// y = x w' + bias over rows: products of matrices.
 #include <algorithm>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/packed_product.h"
 #include "plimsoll/kernels/cpu/support/product.h"
 #include "plimsoll/kernels/cpu/support/sums.h"
 #include "plimsoll/kernels/tiling.h"
@@ -14,6 +15,20 @@ namespace {
 TensorDesc rows_of(const TensorDesc& tensor) {
   const int64_t columns = tensor.shape[tensor.shape.rank() - 1];
   return contiguous(tensor.dtype, {columns == 0 ? 0 : tensor.elements() / columns, columns});
+}
+
+// The products of the three ops.
+Product forward_product(const KernelCall& call) {
+  return {.a = rows_of(call.in(0)),
+          .b = transposed(call.in(1)),
+          .y = rows_of(call.out()),
+          .bias = call.arity() > 2 ? &call.in(2) : nullptr};
+}
+Product input_product(const KernelCall& call) {
+  return {.a = rows_of(call.in(0)), .b = call.in(1), .y = rows_of(call.out())};
+}
+Product weights_product(const KernelCall& call) {
+  return {.a = transposed(rows_of(call.in(0))), .b = rows_of(call.in(1)), .y = call.out()};
 }
 
 // ---- a part of the outputs at a time ----
@@ -110,13 +125,11 @@ Kernel forward_by_outputs(const KernelCall& call, const Epilogue& epilogue) {
 
 Kernel forward(const KernelCall& call) { return linear_forward(call, {}); }
 
-Kernel backward_input(const KernelCall& call) {
-  return product_kernel({.a = rows_of(call.in(0)), .b = call.in(1), .y = rows_of(call.out())}, call);
-}
+Kernel backward_input(const KernelCall& call) { return product_kernel(input_product(call), call); }
 
 Kernel backward_weights(const KernelCall& call) {
   const TensorDesc dy = rows_of(call.in(0));
-  Kernel product = product_kernel({.a = transposed(dy), .b = rows_of(call.in(1)), .y = call.out()}, call);
+  Kernel product = product_kernel(weights_product(call), call);
   if (!call.produces(1)) return product;
   const ColumnSums sums(dy.shape[0], dy.shape[1], call.threads);
   const int64_t offset = align_up(product.scratch_bytes, kAlignment);
@@ -136,7 +149,11 @@ Tiling threaded_rows(const KernelCall& call, std::vector<int> inputs, std::vecto
   return tiling;
 }
 
-bool computes_forward(const KernelCall& call) { return dnnl_computes(call) || has_heavy_weights(call); }
+bool computes_forward(const KernelCall& call) {
+  return dnnl_computes(call) || has_heavy_weights(call) || is_packed(forward_product(call));
+}
+bool computes_input(const KernelCall& call) { return dnnl_computes(call) || is_packed(input_product(call)); }
+bool computes_weights(const KernelCall& call) { return dnnl_computes(call) || is_packed(weights_product(call)); }
 
 Tiling tile_input(const KernelCall& call) { return threaded_rows(call, {0}, {0}, {}); }
 Tiling tile_both(const KernelCall& call) { return threaded_rows(call, {0, 1}, {}, {0, 1}); }
@@ -144,19 +161,15 @@ Tiling tile_both(const KernelCall& call) { return threaded_rows(call, {0, 1}, {}
 }  // namespace
 
 Kernel linear_forward(const KernelCall& call, const Epilogue& epilogue) {
-  if (has_heavy_weights(call) && !dnnl_computes(call)) return forward_by_outputs(call, epilogue);
-  const TensorDesc bias = call.arity() > 2 ? call.in(2) : TensorDesc{};
-  return product_kernel({.a = rows_of(call.in(0)),
-                         .b = transposed(call.in(1)),
-                         .y = rows_of(call.out()),
-                         .bias = call.arity() > 2 ? &bias : nullptr},
-                        call, epilogue);
+  const Product product = forward_product(call);
+  if (has_heavy_weights(call) && !dnnl_computes(call) && !is_packed(product)) return forward_by_outputs(call, epilogue);
+  return product_kernel(product, call, epilogue);
 }
 
 void register_linear_cpu(KernelTable& table) {
   table.add("linear", {forward, contiguous_only, {}, tile_input, computes_forward});
-  table.add("linear_backward_input", {backward_input, contiguous_only, {}, tile_input, dnnl_computes});
-  table.add("linear_backward_weights", {backward_weights, contiguous_only, {}, tile_both, dnnl_computes});
+  table.add("linear_backward_input", {backward_input, contiguous_only, {}, tile_input, computes_input});
+  table.add("linear_backward_weights", {backward_weights, contiguous_only, {}, tile_both, computes_weights});
 }
 
 }  // namespace plimsoll::kernels

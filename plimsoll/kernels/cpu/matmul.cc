@@ -1,9 +1,10 @@
-// Products of batches of matrices, by oneDNN.
+// Products of batches of matrices.
 #include <algorithm>
 #include <cstring>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
+#include "plimsoll/kernels/cpu/support/packed_product.h"
 #include "plimsoll/kernels/cpu/support/product.h"
 #include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/shape_rules.h"
@@ -36,6 +37,8 @@ Product product_of(const KernelCall& call, const TensorDesc& y) {
   };
   return {.a = operand(0, "transpose_a"), .b = operand(1, "transpose_b"), .y = y};
 }
+
+bool computes(const KernelCall& call) { return dnnl_computes(call) || is_packed(product_of(call, call.out())); }
 
 Kernel matmul(const KernelCall& call) { return matmul_forward(call, {}); }
 
@@ -96,7 +99,7 @@ Kernel matmul_forward(const KernelCall& call, const Epilogue& epilogue) {
 }
 
 void register_matmul_cpu(KernelTable& table) {
-  table.add("matmul", {matmul, any_layout, {}, by_batches, dnnl_computes});
+  table.add("matmul", {matmul, any_layout, {}, by_batches, computes});
   table.add("matmul_sum", {matmul_sum, any_layout});
 }
 

@@ -9,6 +9,7 @@ const Functions& functions() {
     Functions all{};
     add_elements(vector_isa(), all);
     add_exponentials(vector_isa(), all);
+    add_panels(vector_isa(), all);
     add_pools(vector_isa(), all);
     add_products(vector_isa(), all);
     add_winograd(vector_isa(), all);

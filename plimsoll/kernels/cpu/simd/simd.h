@@ -26,6 +26,37 @@ struct TileProduct {
   bool add;  // to what is in c
 };
 
+// Lines of a matrix (rows of a left factor, columns of a right one) that are copied side by side, a panel of a few
+// lines at a time: [lines / panel, inner, panel]. Elements are `inner_step` apart along a line, and lines `line_step`.
+struct Lines {
+  const void* from;
+  int64_t count, inner;
+  int64_t line_step, inner_step;
+};
+
+// c [rows, columns] of two packed factors, whose last panels are whole. Rows of c may be any distance apart.
+struct PackedProduct {
+  int64_t rows, columns, inner;
+  const float* a;
+  const float* b;
+  float* c;
+  int64_t c_row;
+  bool add;           // to what is in c
+  const float* bias;  // of the columns; null: none
+  bool relu;          // at the end
+};
+
+struct PackedProducts {
+  // Packs into whole panels; what is beyond the last line is of no meaning. Writes up to kLanes numbers behind them.
+  struct Pack {
+    void (*rows)(const Lines& lines, float* to);
+    void (*columns)(const Lines& lines, float* to);
+  };
+  int64_t panel_rows, panel_columns;
+  Pack on_f32, on_bf16, on_f16;
+  void (*multiply)(const PackedProduct& product);
+};
+
 // Rows of a convolution of an image that has few channels (support/narrow_conv.h): planes in row-major order, strides
 // and dilations of 1, padding in the image.
 struct NarrowRow {
@@ -151,6 +182,7 @@ struct Functions {
   ElementLoops on_f32, on_bf16, on_f16;
   ChannelLoops channels;
   WinogradTransforms winograd;
+  PackedProducts packed;
 
   void (*multiply)(const TileProduct& product);
   // [rows, columns] to [columns, rows].

@@ -22,6 +22,7 @@ namespace plimsoll::kernels::simd {
 // Each file's part of the functions.
 void add_elements(Isa isa, Functions& functions);
 void add_exponentials(Isa isa, Functions& functions);
+void add_panels(Isa isa, Functions& functions);
 void add_pools(Isa isa, Functions& functions);
 void add_products(Isa isa, Functions& functions);
 void add_winograd(Isa isa, Functions& functions);

@@ -2,6 +2,7 @@
 // kChannelBlock channels, which stand beside each other in `lanes`.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "plimsoll/base/bytes.h"
@@ -117,8 +118,19 @@ struct Channels {
     return reinterpret_cast<float*>(scratch + (part * planes + plane) * align_up(plane_size() * 4, kAlignment));
   }
 
-  void add_plane(LaneSums& sums, const float* x) const {
-    (lanes == 1 ? add_plane_in_line<> : add_plane_in_lanes<>)(sums, x, positions);
+  void add_plane(LaneSums& sums, const float* x) const { add_positions(sums, x, positions); }
+  // A plane as it lies, read a run at a time, so that what is widened stays in the first cache.
+  void add_plane(LaneSums& sums, const WideInput& x, int64_t n, int64_t group, float* workspace) const {
+    if (channels_last) return add_plane(sums, read(x, n, group, workspace));
+    for (int64_t first = 0; first < plane_size(); first += kRun * kChannelBlock) {
+      const int64_t count = std::min(kRun * kChannelBlock, plane_size() - first);
+      add_positions(sums, x.line(at(n, group) + first, count, workspace), count / lanes);
+    }
+  }
+
+ private:
+  void add_positions(LaneSums& sums, const float* x, int64_t count) const {
+    (lanes == 1 ? add_plane_in_line<> : add_plane_in_lanes<>)(sums, x, count);
   }
 };
 

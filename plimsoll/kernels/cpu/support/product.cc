@@ -5,6 +5,7 @@
 
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/dnnl_primitives.h"
+#include "plimsoll/kernels/cpu/support/packed_product.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -41,6 +42,7 @@ TensorDesc transposed(TensorDesc tensor) {
 }
 
 Kernel product_kernel(const Product& product, const KernelCall& call, const Epilogue& epilogue) {
+  if (is_packed(product)) return packed_product(product, call, epilogue);
   for (int i = 0; i < call.arity() && call.in(i).dtype != DType::bf16; ++i) call.require_f32(i);
   if (product.a.elements() == 0 || product.b.elements() == 0) {
     const Kernel kernel = empty_sum(product, epilogue);

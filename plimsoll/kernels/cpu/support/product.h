@@ -1,4 +1,4 @@
-// Products of matrices by oneDNN, for the families that are made of them.
+// Products of matrices for the families that are made of them: by oneDNN, or packed by us (packed_product.h).
 #pragma once
 
 #include "plimsoll/kernels/cpu/support/epilogue.h"

@@ -4,6 +4,8 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/simd/simd.h"
+#include "plimsoll/kernels/cpu/support/low_precision.h"
+#include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
 #include "plimsoll/kernels/cpu/support/vectorised.h"
 
@@ -60,8 +62,15 @@ void for_chunks(const Sizes& s, const Chunks& chunks, const F& f) {
 
 // A plane of one channel: rows `first` to first + kSize of it, from column `left` on, zero where there are none.
 struct Plane {
-  const float* data;
+  const WideInput& images;
+  int64_t begin;
   int64_t height, width;
+
+  // Elements from `first` on, as f32.
+  void copy(int64_t first, int64_t count, float* to) const {
+    const float* from = images.line(begin + first, count, to);
+    if (from != to) std::copy_n(from, count, to);
+  }
 };
 
 template <int64_t kSize>
@@ -75,7 +84,7 @@ void copy_lines(const Plane& plane, int64_t first, int64_t left, float* lines, i
       continue;
     }
     std::fill_n(lines, begin, 0.0F);
-    std::copy_n(plane.data + row * plane.width + left + begin, end - begin, lines + begin);
+    plane.copy(row * plane.width + left + begin, end - begin, lines + begin);
     std::fill(lines + end, lines + line, 0.0F);
   }
 }
@@ -94,20 +103,37 @@ void take_apart(const float* lines, int64_t line, float* squares, int64_t step, 
   });
 }
 
+// Of a plane.
+struct Extent {
+  int64_t height, width;
+};
+
 // The squares of kSize x kSize of one channel that a chunk of tiles sees, element by element.
 template <int64_t kSize>
-void gather(const Sizes& s, const float* images, int64_t channels, int64_t channel, const Plane& shape, int64_t top,
-            int64_t left, int64_t first, int64_t end, float* lines, float* squares, int64_t tiles) {
+void gather(const Sizes& s, const WideInput& images, int64_t channels, int64_t channel, const Extent& shape,
+            int64_t top, int64_t left, int64_t first, int64_t end, float* lines, float* squares, int64_t tiles) {
   const int64_t across = s.tiles_across();
   const int64_t line = across * kTile + kPatch;
   for (int64_t row = first; row < end; ++row) {
     const int64_t n = row / s.tiles_down();
-    const Plane plane{images + (n * channels + channel) * shape.height * shape.width, shape.height, shape.width};
+    const Plane plane{images, (n * channels + channel) * shape.height * shape.width, shape.height, shape.width};
     copy_lines<kSize>(plane, row % s.tiles_down() * kTile - top, -left, lines, line);
     take_apart<kSize>(lines, line, squares + (row - first) * across, tiles, across);
   }
   const int64_t used = (end - first) * across;
   for (int64_t i = 0; i < kSize * kSize; ++i) std::fill(squares + i * tiles + used, squares + (i + 1) * tiles, 0.0F);
+}
+
+// `count` elements, `step` apart, as f32.
+void copy_apart(const WideInput& from, int64_t first, int64_t step, int64_t count, float* to) {
+  if (from.dtype == DType::f32) {
+    const auto* x = reinterpret_cast<const float*>(from.data) + first;
+    for (int64_t i = 0; i < count; ++i) to[i] = x[i * step];
+    return;
+  }
+  const auto* x = reinterpret_cast<const uint16_t*>(from.data) + first;
+  const auto upcast = from.dtype == DType::bf16 ? from_bf16 : from_f16;
+  for (int64_t i = 0; i < count; ++i) to[i] = upcast(x[i * step]);
 }
 
 // What a thread has for itself: the squares of one channel, their lines, and its part of the products.
@@ -141,21 +167,21 @@ struct Forward {
   Chunks chunks;
   Own own;
   bool flips;  // the weights are [in, out, 3, 3] and turned around
-  bool onto;   // what y holds
+  Epilogue epilogue;
   int threads;
 
-  Forward(const Sizes& sizes, int64_t most_tiles, bool flips_weights, bool adds, int thread_count)
+  Forward(const Sizes& sizes, int64_t most_tiles, bool flips_weights, const Epilogue& after, int thread_count)
       : s(sizes),
         chunks(s, most_tiles),
         own(s, chunks.tiles, kRows * (s.in + chunks.tiles) * kFactors),
         flips(flips_weights),
-        onto(adds),
+        epilogue(after),
         threads(thread_count) {}
 
   int64_t factors() const { return kFactors * s.in * chunks.tiles; }  // floats of patches, for all threads
   int64_t scratch_bytes() const { return 4 * (factors() + threads * own.floats()); }
 
-  void run(const float* x, const float* w, const float* bias, float* y, float* scratch) const {
+  void run(const WideInput& x, const WideInput& w, const WideInput& bias, const WideOutput& y, float* scratch) const {
     float* threads_own = scratch + factors();
     for_chunks(s, chunks, [&](int64_t first, int64_t end) {
       parallel(threads, s.in, 1, [&](int part, int64_t begin, int64_t stop) {
@@ -172,30 +198,28 @@ struct Forward {
   }
 
   // Of one channel, to [factor, channel, tile].
-  void transform_patches(const float* x, int64_t channel, int64_t first, int64_t end, float* all, int part,
+  void transform_patches(const WideInput& x, int64_t channel, int64_t first, int64_t end, float* all, int part,
                          float* patches) const {
     float* squares = own.squares_of(all, part);
-    gather<kPatch>(s, x, s.in, channel, {nullptr, s.height, s.width}, s.top, s.left, first, end,
-                   own.lines_of(all, part), squares, chunks.tiles);
+    gather<kPatch>(s, x, s.in, channel, {s.height, s.width}, s.top, s.left, first, end, own.lines_of(all, part),
+                   squares, chunks.tiles);
     simd::functions().winograd.patch(squares, chunks.tiles, patches + channel * chunks.tiles, s.in * chunks.tiles,
                                      chunks.tiles);
   }
 
   // Of one output channel, to [factor, row of the block, channel].
-  void transform_weights(const float* w, int64_t out, float* squares, float* factors_of_row, int64_t rows) const {
+  void transform_weights(const WideInput& w, int64_t out, float* squares, float* factors_of_row, int64_t rows) const {
     const int64_t channels = s.in;
     const int64_t step = flips ? s.out * kTaps : kTaps;
-    const float* from = flips ? w + out * kTaps : w + out * channels * kTaps;
+    const int64_t from = flips ? out * kTaps : out * channels * kTaps;
     for (int64_t tap = 0; tap < kTaps; ++tap) {
-      const float* of_tap = from + (flips ? kTaps - 1 - tap : tap);
-      for (int64_t channel = 0; channel < channels; ++channel)
-        squares[tap * channels + channel] = of_tap[channel * step];
+      copy_apart(w, from + (flips ? kTaps - 1 - tap : tap), step, channels, squares + tap * channels);
     }
     simd::functions().winograd.weights(squares, channels, factors_of_row, rows * channels, channels);
   }
 
-  void compute(const float* w, const float* bias, float* y, int64_t first_out, int64_t first, int64_t end,
-               const float* patches, float* all, int part) const {
+  void compute(const WideInput& w, const WideInput& bias, const WideOutput& y, int64_t first_out, int64_t first,
+               int64_t end, const float* patches, float* all, int part) const {
     const int64_t rows = std::min(kRows, s.out - first_out);
     const int64_t tiles = chunks.tiles;
     float* squares = own.squares_of(all, part);
@@ -208,29 +232,38 @@ struct Forward {
     }
     for (int64_t r = 0; r < rows; ++r) {
       simd::functions().winograd.result(sums + r * tiles, rows * tiles, squares, tiles, tiles);
-      const float level = bias == nullptr ? 0.0F : bias[first_out + r];
+      float level = 0;
+      if (bias.data != nullptr) copy_apart(bias, first_out + r, 1, 1, &level);
       for (int64_t row = first; row < end; ++row) {
         write_row(squares + (row - first) * s.tiles_across(), row, first_out + r, level, own.lines_of(all, part), y);
       }
     }
   }
 
-  void write_row(const float* squares, int64_t row, int64_t channel, float level, float* line, float* y) const {
+  void write_row(const float* squares, int64_t row, int64_t channel, float level, float* lines,
+                 const WideOutput& y) const {
     const int64_t n = row / s.tiles_down();
     const int64_t down = row % s.tiles_down() * kTile;
-    float* plane = y + (n * s.out + channel) * s.rows * s.columns;
+    const int64_t columns = s.columns;
+    const float* line = lines;
+    float* other = lines + s.tiles_across() * kTile;  // where y is not f32
     for (int64_t i = 0; i < kTile && down + i < s.rows; ++i) {
-      put_together(squares + i * kTile * chunks.tiles, line);
-      float* to = plane + (down + i) * s.columns;
-      const int64_t columns = s.columns;
-      const bool adds = onto;
+      put_together(squares + i * kTile * chunks.tiles, lines);
+      const int64_t at = ((n * s.out + channel) * s.rows + down + i) * columns;
+      float* to = y.line(at, other);
+      if (epilogue.onto && to == other) {
+        low_precision_lines(y.dtype).upcast(other, reinterpret_cast<const uint16_t*>(y.data) + at, columns);
+      }
+      const Epilogue after = epilogue;
       vectorised([=] {
-        if (adds) {
+        if (after.onto) {
           for (int64_t j = 0; j < columns; ++j) to[j] += line[j] + level;
         } else {
           for (int64_t j = 0; j < columns; ++j) to[j] = line[j] + level;
         }
+        for (int64_t j = 0; after.relu && j < columns; ++j) to[j] = to[j] < 0 ? 0 : to[j];
       });
+      y.keep(at, columns, to);
     }
   }
 
@@ -265,7 +298,7 @@ struct Weights {
   int64_t sums() const { return kFactors * kept * s.in; }
   int64_t scratch_bytes() const { return 4 * (factors() + sums() + threads * own.floats()); }
 
-  void run(const float* dy, const float* x, float* dw, float* scratch) const {
+  void run(const WideInput& dy, const WideInput& x, const WideOutput& dw, float* scratch) const {
     float* all_sums = scratch + factors();
     float* threads_own = all_sums + sums();
     for (int64_t first_out = 0; first_out < s.out; first_out += kept) {
@@ -286,20 +319,20 @@ struct Weights {
       });
       parallel(threads, outs, 1, [&](int part, int64_t begin, int64_t stop) {
         for (int64_t out = begin; out < stop; ++out) {
-          write(all_sums + out * s.in, outs, own.squares_of(threads_own, part), dw + (first_out + out) * s.in * kTaps);
+          write(all_sums + out * s.in, outs, own.squares_of(threads_own, part), dw, (first_out + out) * s.in * kTaps);
         }
       });
     }
   }
 
   // Of kLanes channels, to [factor, tile, channel].
-  void transform_patches(const float* x, int64_t first_channel, int64_t first, int64_t end, float* all, int part,
+  void transform_patches(const WideInput& x, int64_t first_channel, int64_t first, int64_t end, float* all, int part,
                          float* patches) const {
     const int64_t tiles = chunks.tiles;
     float* squares = own.squares_of(all, part);
     float* group = own.part_of(all, part);
     for (int64_t lane = 0; lane < simd::kLanes; ++lane) {
-      gather<kPatch>(s, x, s.in, first_channel + lane, {nullptr, s.height, s.width}, s.top, s.left, first, end,
+      gather<kPatch>(s, x, s.in, first_channel + lane, {s.height, s.width}, s.top, s.left, first, end,
                      own.lines_of(all, part), squares, tiles);
       simd::functions().winograd.patch(squares, tiles, group + lane * tiles, simd::kLanes * tiles, tiles);
     }
@@ -310,14 +343,14 @@ struct Weights {
   }
 
   // To sums [factor, output channel of those kept, channel].
-  void add_products(const float* dy, int64_t first_out, int64_t rows, int64_t first, int64_t end, const float* patches,
-                    float* all, int part, float* sums_of_rows, int64_t outs) const {
+  void add_products(const WideInput& dy, int64_t first_out, int64_t rows, int64_t first, int64_t end,
+                    const float* patches, float* all, int part, float* sums_of_rows, int64_t outs) const {
     const int64_t tiles = chunks.tiles;
     float* squares = own.squares_of(all, part);
     float* slopes = own.part_of(all, part);
     for (int64_t r = 0; r < rows; ++r) {
-      gather<kTile>(s, dy, s.out, first_out + r, {nullptr, s.rows, s.columns}, 0, 0, first, end,
-                    own.lines_of(all, part), squares, tiles);
+      gather<kTile>(s, dy, s.out, first_out + r, {s.rows, s.columns}, 0, 0, first, end, own.lines_of(all, part),
+                    squares, tiles);
       simd::functions().winograd.slope(squares, tiles, slopes + r * tiles, rows * tiles, tiles);
     }
     for (int64_t factor = 0; factor < kFactors; ++factor) {
@@ -326,11 +359,14 @@ struct Weights {
     }
   }
 
-  void write(const float* sums_of_out, int64_t outs, float* squares, float* dw) const {
+  // The weights of one output channel, from `at` on.
+  void write(const float* sums_of_out, int64_t outs, float* squares, const WideOutput& dw, int64_t at) const {
     simd::functions().winograd.weights_gradient(sums_of_out, outs * s.in, squares, s.in, s.in);
+    float* to = dw.line(at, squares + kTaps * s.in);
     for (int64_t tap = 0; tap < kTaps; ++tap) {
-      for (int64_t channel = 0; channel < s.in; ++channel) dw[channel * kTaps + tap] = squares[tap * s.in + channel];
+      for (int64_t channel = 0; channel < s.in; ++channel) to[channel * kTaps + tap] = squares[tap * s.in + channel];
     }
+    dw.keep(at, s.in * kTaps, to);
   }
 };
 
@@ -352,34 +388,41 @@ bool can_flip(const Conv& c) {
 
 std::optional<Kernel> winograd_forward(const Conv& conv, const KernelCall& call, const Epilogue& epilogue,
                                        int64_t limit) {
-  const auto made = within(
-      limit, call, [&](int64_t tiles) { return Forward(sizes_of(conv), tiles, false, epilogue.onto, call.threads); });
+  const auto made =
+      within(limit, call, [&](int64_t tiles) { return Forward(sizes_of(conv), tiles, false, epilogue, call.threads); });
   if (!made) return std::nullopt;
-  const Kernel kernel{made->scratch_bytes(), [forward = *made, biased = call.arity() > 2](const Memory& m) -> Task {
-                        return [=, x = m.in<float>(0), w = m.in<float>(1), bias = biased ? m.in<float>(2) : nullptr,
-                                y = m.out<float>(),
-                                scratch = m.scratch_at<float>(0)] { forward.run(x, w, bias, y, scratch); };
-                      }};
-  return epilogue.relu ? then_relu(kernel, call) : kernel;
+  const TensorDesc bias = call.arity() > 2 ? call.in(2) : TensorDesc{};
+  return Kernel{made->scratch_bytes(),
+                [=, forward = *made, biased = call.arity() > 2, x = call.in(0), w = call.in(1),
+                 y = call.out()](const Memory& m) -> Task {
+                  return [=, images = WideInput(x, m.inputs[0]), weights = WideInput(w, m.inputs[1]),
+                          levels = WideInput(bias, biased ? m.inputs[2] : nullptr), to = WideOutput(y, m.outputs[0]),
+                          scratch = m.scratch_at<float>(0)] { forward.run(images, weights, levels, to, scratch); };
+                }};
 }
 
 std::optional<Kernel> winograd_backward_data(const Conv& conv, const KernelCall& call, int64_t limit) {
   if (!can_flip(conv)) return std::nullopt;
   const auto made = within(
-      limit, call, [&](int64_t tiles) { return Forward(flipped(sizes_of(conv)), tiles, true, false, call.threads); });
+      limit, call, [&](int64_t tiles) { return Forward(flipped(sizes_of(conv)), tiles, true, {}, call.threads); });
   if (!made) return std::nullopt;
-  return Kernel{made->scratch_bytes(), [forward = *made](const Memory& m) -> Task {
-                  return [=, dy = m.in<float>(0), w = m.in<float>(1), dx = m.out<float>(),
-                          scratch = m.scratch_at<float>(0)] { forward.run(dy, w, nullptr, dx, scratch); };
+  return Kernel{made->scratch_bytes(),
+                [forward = *made, dy = call.in(0), w = call.in(1), dx = call.out()](const Memory& m) -> Task {
+                  return [=, slopes = WideInput(dy, m.inputs[0]), weights = WideInput(w, m.inputs[1]),
+                          to = WideOutput(dx, m.outputs[0]), scratch = m.scratch_at<float>(0)] {
+                    forward.run(slopes, weights, WideInput(w, nullptr), to, scratch);
+                  };
                 }};
 }
 
 std::optional<Kernel> winograd_backward_weights(const Conv& conv, const KernelCall& call, int64_t limit) {
   const auto made = within(limit, call, [&](int64_t tiles) { return Weights(sizes_of(conv), tiles, call.threads); });
   if (!made) return std::nullopt;
-  return Kernel{made->scratch_bytes(), [weights = *made](const Memory& m) -> Task {
-                  return [=, dy = m.in<float>(0), x = m.in<float>(1), dw = m.out<float>(),
-                          scratch = m.scratch_at<float>(0)] { weights.run(dy, x, dw, scratch); };
+  return Kernel{made->scratch_bytes(),
+                [weights = *made, dy = call.in(0), x = call.in(1), dw = call.out()](const Memory& m) -> Task {
+                  return [=, slopes = WideInput(dy, m.inputs[0]), images = WideInput(x, m.inputs[1]),
+                          to = WideOutput(dw, m.outputs[0]),
+                          scratch = m.scratch_at<float>(0)] { weights.run(slopes, images, to, scratch); };
                 }};
 }
 
