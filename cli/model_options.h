@@ -167,7 +167,10 @@ inline bool parse_training(const std::string& mode) {
 inline models::StepOptions step_options(const ModelOptions& options) {
   models::StepOptions step;
   step.training = parse_training(options.mode);
-  step.precision = parse_dtype(options.precision);
+  const bool tf32 = options.precision == "tf32";
+  if (tf32 && !options.device.starts_with("cuda")) throw ArgumentError("tf32 is a precision of cards: --device cuda");
+  device::allow_tf32(tf32);
+  step.precision = tf32 ? DType::f32 : parse_dtype(options.precision);
   step.train.optimizer = parse_optimizer(options.optimizer);
   if (options.batch) step.sizes["batch"] = *options.batch;
   if (options.sequence) step.sizes["sequence"] = *options.sequence;
