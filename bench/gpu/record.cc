@@ -7,8 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "plimsoll/base/error.h"
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/device/cuda/cards.h"
+#include "plimsoll/device/cuda/nvml.h"
 #include "plimsoll/device/device.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/memory_plan.h"
@@ -51,6 +52,11 @@ int main(int count, char** words) {
   file["arenas"] = arenas_of(names);
   file["workspaces"] = workspaces.found();
   std::ofstream(words[1]) << file.dump(1) << "\n";
+  fmt::print("beside arenas: {}\n", format_bytes(device::find_device("cuda").overhead_bytes()));
+  for (const cuda::CardMemory& card : cuda::card_memory()) {
+    fmt::print("{} {}: {} of {} in use\n", card.name, card.bus_id, format_bytes(card.used_bytes),
+               format_bytes(card.total_bytes));
+  }
   fmt::print("{}: {} arenas, {} convolutions\n", words[1], file["arenas"].size(), file["workspaces"].size());
   return 0;
 }

@@ -147,6 +147,23 @@ TEST(CudaProducts, AreTheSameByWayOfScratch) {
   }
 }
 
+// Lines of 64 elements, which a whole warpgroup multiplies where a card can; forward and backward.
+TEST(CudaAttention, OfLinesThatUnitsTake) {
+  if (!has_card()) GTEST_SKIP() << "there is no card here";
+  for (const auto& [q, k, attributes] :
+       {std::tuple("2,2,130,64", "2,2,130,64", "causal=true"), std::tuple("1,3,65,64", "1,3,200,64", "scale=0.2"),
+        std::tuple("1,2,256,64", "1,2,256,64", "causal=true"), std::tuple("1,2,90,128", "1,2,90,128", "causal=true")}) {
+    for (const char* dtype : {"bf16", "f16"}) {
+      const std::string text = fmt::format(
+          "input %q: {0}[{1}]\ninput %k: {0}[{2}]\ninput %v: {0}[{2}]\n%y = attention(%q, %k, %v) {{{3}}}\n"
+          "output %y\n",
+          dtype, q, k, attributes);
+      SCOPED_TRACE(text);
+      expect_agreement(with_gradients(text), {.tolerance = dtype[0] == 'b' ? 2e-2 : 4e-3});
+    }
+  }
+}
+
 // Of f32 with operands of 11 bits: near, and not the same.
 TEST(CudaPrecision, Tf32IsNear) {
   if (!has_card()) GTEST_SKIP() << "there is no card here";

@@ -1,5 +1,6 @@
 // Attention, forward and backward.
 #include <cmath>
+#include <cstdlib>
 
 #include "plimsoll/kernels/cuda/support/sums.h"
 #include "plimsoll/program/random.h"
@@ -91,7 +92,7 @@ At mask_of(const KernelCall& call, const Places& places) {
   return places.mask() < call.arity() ? in(places.mask()) : none();
 }
 
-// ---- by AMX tiles ----
+// ---- by matrix units ----
 
 bool lies_in_vectors(const int64_t (&strides)[4]) {
   return strides[3] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0 && strides[2] % 8 == 0;
@@ -113,6 +114,7 @@ Launch unit_launch(const KernelCall& call, const Places& places, const Heads& h,
   const int rows = h.dim <= 64 ? 2 : 1;
   launch.defines.set(part).set("T", dtype).set("D", std::to_string(h.dim)).set("ROWS", std::to_string(rows));
   if (dtype == DType::bf16) launch.defines.set("IS_BF16");
+  if (std::getenv("PLIMSOLL_CUDA_BY_WARPS") != nullptr) launch.defines.set("BY_WARPS");
   launch.function = function;
   launch.block = {128, 1};
   launch.shared_bytes = static_cast<unsigned>(4 * kTile * (h.dim + 8) * 2);

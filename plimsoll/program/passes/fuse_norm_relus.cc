@@ -98,20 +98,27 @@ void fuse_backward(Program& program, size_t mask_place, size_t norm_place, bool 
   program.ops.erase(program.ops.begin() + static_cast<int64_t>(mask_place));
 }
 
+bool try_forward(Program& program, const Facts& facts, size_t place) {
+  const auto chain = match_relu(facts, place);
+  if (chain) fuse_forward(program, *chain);
+  return chain.has_value();
+}
+
+bool try_backward(Program& program, const Facts& facts, size_t place) {
+  const auto norm = match_backward(facts, place);
+  const Value slope = program.ops[place].outputs[0];
+  const bool keeps_slope = facts.readers(slope) > 1 || facts.is_output(slope);
+  if (norm) fuse_backward(program, place, *norm, keeps_slope);
+  return norm.has_value();
+}
+
 // Whether something from `place` on was fused; `place` is then where to look next.
 bool fuse_next(Program& program, size_t& place) {
   const Facts facts(program);
   for (; place < program.ops.size(); ++place) {
     const std::string& name = program.ops[place].def->name;
-    if (name == "relu") {
-      if (const auto chain = match_relu(facts, place)) return fuse_forward(program, *chain), true;
-    } else if (name == "mask_backward") {
-      const Value slope = program.ops[place].outputs[0];
-      const bool keeps_slope = facts.readers(slope) > 1 || facts.is_output(slope);
-      if (const auto norm = match_backward(facts, place)) {
-        return fuse_backward(program, place, *norm, keeps_slope), true;
-      }
-    }
+    if (name == "relu" && try_forward(program, facts, place)) return true;
+    if (name == "mask_backward" && try_backward(program, facts, place)) return true;
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// Attention by AMX tiles: T is bf16 or f16, D (16 .. 128, a multiple of 16) elements in a line of q, k and v, no mask, no
+// Attention by matrix units: T is bf16 or f16, D (16 .. 128, a multiple of 16) elements in a line of q, k and v, no mask, no
 // dropout. Tiles of 64 lines pass through shared memory; scores never leave registers. Backward takes two kernels, one by
 // keys and one by queries, so that every sum has one owner and one order.
 //   ROWS: 16-line pieces of a warp in `forward`. Lines of q, k, v are D elements without gaps, on 16-byte boundaries.
@@ -10,7 +10,12 @@ struct Heads {
 };
 
 #define TILE 64
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && D == 64 && !defined(BY_WARPS)
+#define BY_WARPGROUP  // products of four warps together, whose second operand stays in shared memory
+#define PITCH D
+#else
 #define PITCH (D + 8)  // of a line in shared memory, so that neighbours lie in other banks
+#endif
 #define STEPS (D / 16)
 #define LOG2E 1.4426950408889634f
 #define LN2 0.6931471805599453f
@@ -63,6 +68,16 @@ DEVICE void lines_as_rows(const T* tile, int line, int column, u32* b) {
                : "r"(shared_address(at)));
 }
 
+// Where eight elements of a line lie in a tile. For warpgroups, which read lines of 128 bytes, the eight pieces of a line
+// change places by its number, so that pieces of neighbours lie in other banks.
+DEVICE T* piece_of(T* tile, int line, int column) {
+#ifdef BY_WARPGROUP
+  return tile + line * PITCH + ((column / 8) ^ (line & 7)) * 8;
+#else
+  return tile + line * PITCH + column;
+#endif
+}
+
 // A tile of 64 lines from `first` on into shared memory, zeros after `count`. Not waited for.
 DEVICE void fetch(T* tile, const T* from, i64 stride, i64 first, i64 count) {
   for (int piece = threadIdx.x; piece < TILE * (D / 8); piece += 128) {
@@ -70,7 +85,7 @@ DEVICE void fetch(T* tile, const T* from, i64 stride, i64 first, i64 count) {
     const bool inside = first + line < count;
     const T* source = from + (inside ? first + line : 0) * stride + column;
     const int bytes = inside ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(tile + line * PITCH + column)), "l"(source),
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(piece_of(tile, line, column))), "l"(source),
                  "r"(bytes));
   }
 }
@@ -78,7 +93,51 @@ DEVICE void commit() { asm volatile("cp.async.commit_group;"); }
 template <int LEFT>
 DEVICE void arrived() {
   asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
+#ifdef BY_WARPGROUP
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
 }
+
+// Tiles begin where the pattern of their lines does.
+DEVICE T* tiles_in(uint4* memory) {
+#ifdef BY_WARPGROUP
+  const u32 off = shared_address(memory) & 1023;
+  return (T*)((u8*)memory + (off == 0 ? 0 : 1024 - off));
+#else
+  return (T*)memory;
+#endif
+}
+
+#ifdef BY_WARPGROUP
+#ifdef IS_BF16
+#define PRODUCT "{.reg .pred adds; setp.eq.u32 adds, 1, 1; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+#else
+#define PRODUCT "{.reg .pred adds; setp.eq.u32 adds, 1, 1; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+#endif
+// sums (16 x 64 of each warp) += a (16 x 16 of each) times 16 x 64 of a tile: BY_LINES 0, a line is a column of the
+// product; 1, a line is what is summed over.
+template <int BY_LINES>
+DEVICE void multiply_tile(float (*c)[4], const u32* a, u64 tile) {
+  asm volatile(PRODUCT
+               "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,"
+               "%31}, {%32,%33,%34,%35}, %36, adds, 1, 1, %37;}"
+               : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]),
+                 "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]),
+                 "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]),
+                 "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]),
+                 "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile), "n"(BY_LINES));
+}
+// What the units take for a tile: its address, 1024 bytes from eight lines to the next eight, the pattern of 128 bytes.
+DEVICE u64 tile_operand(const T* tile) {
+  return (u64)((shared_address(tile) & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+DEVICE void start_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEVICE void finish_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+#endif
 
 // 16 lines as the first operand, straight from memory: `line` is the first, zeros after `count`.
 DEVICE void first_operand(const T* from, i64 stride, i64 line, i64 count, u32 (*a)[4]) {
@@ -118,6 +177,15 @@ DEVICE float over_four(float x, bool largest) {
 // sums[8 tiles of 8 columns] += a (16 x D) times the 64 lines of a tile, for COUNT pieces of 16 lines.
 template <int COUNT>
 DEVICE void scores_of(float (*sums)[TILE / 8][4], const u32 (*a)[STEPS][4], const T* tile) {
+#ifdef BY_WARPGROUP
+  start_products();
+#pragma unroll
+  for (int r = 0; r < COUNT; ++r) {
+#pragma unroll
+    for (int k = 0; k < STEPS; ++k) multiply_tile<0>(sums[r], a[r][k], tile_operand(tile) + k * (32 >> 4));
+  }
+  finish_products();
+#else
 #pragma unroll
   for (int k = 0; k < STEPS; ++k) {
 #pragma unroll
@@ -131,11 +199,33 @@ DEVICE void scores_of(float (*sums)[TILE / 8][4], const u32 (*a)[STEPS][4], cons
       }
     }
   }
+#endif
 }
 
 // sums (16 x D) += weights (16 x 64) times the 64 lines of a tile, likewise.
 template <int COUNT>
 DEVICE void add_weighted(float (*sums)[D / 8][4], const float (*weights)[TILE / 8][4], const T* tile) {
+#ifdef BY_WARPGROUP
+  u32 all[COUNT][TILE / 16][4];
+#pragma unroll
+  for (int r = 0; r < COUNT; ++r) {
+#pragma unroll
+    for (int k = 0; k < TILE / 16; ++k) {
+#pragma unroll
+      for (int part = 0; part < 4; ++part) {
+        const float* w = weights[r][2 * k + (part >> 1)] + (part & 1) * 2;
+        all[r][k][part] = packed(w[0], w[1]);
+      }
+    }
+  }
+  start_products();
+#pragma unroll
+  for (int r = 0; r < COUNT; ++r) {
+#pragma unroll
+    for (int k = 0; k < TILE / 16; ++k) multiply_tile<1>(sums[r], all[r][k], tile_operand(tile) + k * (16 * 128 >> 4));
+  }
+  finish_products();
+#else
 #pragma unroll
   for (int k = 0; k < TILE / 16; ++k) {
     u32 a[COUNT][4];
@@ -158,6 +248,7 @@ DEVICE void add_weighted(float (*sums)[D / 8][4], const float (*weights)[TILE / 
       }
     }
   }
+#endif
 }
 
 #define LINES (64 * ROWS)  // queries of a block
@@ -165,7 +256,7 @@ DEVICE void add_weighted(float (*sums)[D / 8][4], const float (*weights)[TILE / 
 #ifdef FORWARD
 KERNEL __launch_bounds__(128) forward(Heads h, T* y, float* lse, const T* q, const T* k, const T* v) {
   extern __shared__ uint4 memory[];
-  T* const tiles = (T*)memory;  // k, v, k, v
+  T* const tiles = tiles_in(memory);  // k, v, k, v
   const i64 both = blockIdx.y;
   const i64 batch = both / h.heads, head = both % h.heads;
   const i64 block = (i64)gridDim.x - 1 - blockIdx.x;  // the longest first, where they differ
@@ -285,7 +376,7 @@ KERNEL inner(Heads h, float* delta, const T* dy, const T* y) {
 KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const T* q, const T* k, const T* v, const float* lse,
                                       const float* delta) {
   extern __shared__ uint4 memory[];
-  T* const tiles = (T*)memory;  // q, dy, q, dy
+  T* const tiles = tiles_in(memory);  // q, dy, q, dy
   float* const numbers = (float*)(tiles + 4 * TILE * PITCH);  // lse and delta of each query, twice
   const i64 both = blockIdx.y;
   const i64 batch = both / h.heads, head = both % h.heads;
@@ -359,7 +450,7 @@ KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const 
 KERNEL __launch_bounds__(128) by_queries(Heads h, T* dq, const T* dy, const T* q, const T* k, const T* v, const float* lse,
                                          const float* delta) {
   extern __shared__ uint4 memory[];
-  T* const tiles = (T*)memory;  // k, v, k, v
+  T* const tiles = tiles_in(memory);  // k, v, k, v
   const i64 both = blockIdx.y;
   const i64 batch = both / h.heads, head = both % h.heads;
   const i64 block = (i64)gridDim.x - 1 - blockIdx.x;
