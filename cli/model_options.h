@@ -142,7 +142,8 @@ inline kernels::DeviceOptions device_options(const ModelOptions& options) {
 }
 
 inline void add_device_option(const Command& verb, ModelOptions& options) {
-  verb.add_option("--device", options.device, "cpu, cuda, cuda:N").shows_default();
+  verb.add_option("--device", options.device, "cpu, cuda, cuda:N, and cuda:h200 and others to plan for")
+      .shows_default();
 }
 
 inline void add_optimizer_option(const Command& verb, ModelOptions& options) {
