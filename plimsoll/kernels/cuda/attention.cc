@@ -1,7 +1,7 @@
 // Attention, forward and backward.
 #include <cmath>
-#include <cstdlib>
 
+#include "plimsoll/device/cuda/runtime.h"
 #include "plimsoll/kernels/cuda/support/sums.h"
 #include "plimsoll/program/random.h"
 
@@ -9,6 +9,7 @@ namespace plimsoll::kernels {
 namespace {
 
 using namespace cuda;  // NOLINT: the whole file is of it
+using plimsoll::cuda::Runtime;
 
 // As attention.cuh has them.
 struct Heads {
@@ -107,14 +108,23 @@ bool fits_units(const KernelCall& call, const Places& places, const Heads& h) {
 
 constexpr int64_t kTile = 64;
 
+// 16-line pieces of a warp in `forward`: two, so that what is read from shared memory serves both, but where whole
+// warpgroups multiply and nothing is gained by it.
+int pieces_of(const Heads& h) {
+  const std::string* const paper = CompileOnly::architecture();
+  const std::string architecture = paper != nullptr    ? *paper
+                                   : Runtime::exists() ? Runtime::current().architecture()
+                                                       : "";
+  return h.dim < 64 || (h.dim == 64 && architecture != "sm_90a") ? 2 : 1;
+}
+
 Launch unit_launch(const KernelCall& call, const Places& places, const Heads& h, const char* part,
                    const char* function) {
   Launch launch{"attention_mma"};
   const DType dtype = call.in(places.first).dtype;
-  const int rows = h.dim <= 64 ? 2 : 1;
+  const int rows = pieces_of(h);
   launch.defines.set(part).set("T", dtype).set("D", std::to_string(h.dim)).set("ROWS", std::to_string(rows));
   if (dtype == DType::bf16) launch.defines.set("IS_BF16");
-  if (std::getenv("PLIMSOLL_CUDA_BY_WARPS") != nullptr) launch.defines.set("BY_WARPS");
   launch.function = function;
   launch.block = {128, 1};
   launch.shared_bytes = static_cast<unsigned>(4 * kTile * (h.dim + 8) * 2);
@@ -124,7 +134,7 @@ Launch unit_launch(const KernelCall& call, const Places& places, const Heads& h,
 Kernel forward_by_units(const KernelCall& call, const Places& places, const Heads& h) {
   Steps steps(call);
   Launch launch = unit_launch(call, places, h, "FORWARD", "forward");
-  launch.grid = {ceil_div(h.queries, h.dim <= 64 ? 2 * kTile : kTile), h.batch * h.heads};
+  launch.grid = {ceil_div(h.queries, pieces_of(h) * kTile), h.batch * h.heads};
   launch.arguments = Arguments(h, steps.wanted(0), steps.wanted(1), in(0), in(1), in(2));
   steps.launch(launch);
   return steps.kernel();

@@ -10,11 +10,15 @@ struct Heads {
 };
 
 #define TILE 64
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && D == 64 && !defined(BY_WARPS)
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && D == 64
 #define BY_WARPGROUP  // products of four warps together, whose second operand stays in shared memory
 #define PITCH D
+#define FORWARD_BLOCKS 4  // that a multiprocessor is to hold at a time
+#define BACKWARD_BLOCKS 3
 #else
 #define PITCH (D + 8)  // of a line in shared memory, so that neighbours lie in other banks
+#define FORWARD_BLOCKS 1
+#define BACKWARD_BLOCKS 1
 #endif
 #define STEPS (D / 16)
 #define LOG2E 1.4426950408889634f
@@ -254,7 +258,7 @@ DEVICE void add_weighted(float (*sums)[D / 8][4], const float (*weights)[TILE / 
 #define LINES (64 * ROWS)  // queries of a block
 
 #ifdef FORWARD
-KERNEL __launch_bounds__(128) forward(Heads h, T* y, float* lse, const T* q, const T* k, const T* v) {
+KERNEL __launch_bounds__(128, FORWARD_BLOCKS) forward(Heads h, T* y, float* lse, const T* q, const T* k, const T* v) {
   extern __shared__ uint4 memory[];
   T* const tiles = tiles_in(memory);  // k, v, k, v
   const i64 both = blockIdx.y;
@@ -373,7 +377,7 @@ KERNEL inner(Heads h, float* delta, const T* dy, const T* y) {
 }
 
 // dk and dv of 64 keys, 16 for each warp; goes over the queries.
-KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const T* q, const T* k, const T* v, const float* lse,
+KERNEL __launch_bounds__(128, BACKWARD_BLOCKS) by_keys(Heads h, T* dk, T* dv, const T* dy, const T* q, const T* k, const T* v, const float* lse,
                                       const float* delta) {
   extern __shared__ uint4 memory[];
   T* const tiles = tiles_in(memory);  // q, dy, q, dy
@@ -447,7 +451,7 @@ KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const 
 }
 
 // dq of 64 queries, 16 for each warp; goes over the keys.
-KERNEL __launch_bounds__(128) by_queries(Heads h, T* dq, const T* dy, const T* q, const T* k, const T* v, const float* lse,
+KERNEL __launch_bounds__(128, BACKWARD_BLOCKS) by_queries(Heads h, T* dq, const T* dy, const T* q, const T* k, const T* v, const float* lse,
                                          const float* delta) {
   extern __shared__ uint4 memory[];
   T* const tiles = tiles_in(memory);  // k, v, k, v

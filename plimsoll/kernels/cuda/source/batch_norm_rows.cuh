@@ -2,7 +2,6 @@
 // there is one. Blocks of 256: LANES lanes of VEC channels, the other threads for rows.
 //   T    element type    VEC   8 where channels are whole vectors, 1 otherwise, without RELU
 #define ROWS_OF_BLOCK (256 / LANES)
-#define TOGETHER 4  // rows of a thread that are read before the first is used
 
 #if VEC == 8
 #define READ(from, to) read8(from, to)
@@ -39,15 +38,7 @@ KERNEL moments(i64 rows, i64 channels, Moments* partial, const T* x) {
   };
   if (c < channels) {
     READ(x + c, near);
-    i64 row = first + threadIdx.y;
-    for (; row + (TOGETHER - 1) * ROWS_OF_BLOCK < last; row += TOGETHER * ROWS_OF_BLOCK) {
-      float v[TOGETHER][VEC];
-#pragma unroll
-      for (int t = 0; t < TOGETHER; ++t) READ(x + (row + t * ROWS_OF_BLOCK) * channels + c, v[t]);
-#pragma unroll
-      for (int t = 0; t < TOGETHER; ++t) add(v[t]);
-    }
-    for (; row < last; row += ROWS_OF_BLOCK) {
+    for (i64 row = first + threadIdx.y; row < last; row += ROWS_OF_BLOCK) {
       float v[VEC];
       READ(x + row * channels + c, v);
       add(v);
@@ -81,30 +72,7 @@ KERNEL slopes(i64 rows, i64 channels, float* partial, const T* dy, const u8* mas
   if (c < channels) {
 #pragma unroll
     for (int k = 0; k < VEC; ++k) mean[k] = means[c + k];
-    i64 row = first + threadIdx.y;
-    for (; row + (TOGETHER - 1) * ROWS_OF_BLOCK < last; row += TOGETHER * ROWS_OF_BLOCK) {
-      float d[TOGETHER][VEC], v[TOGETHER][VEC];
-#ifdef RELU
-      u32 bits[TOGETHER];
-#endif
-#pragma unroll
-      for (int t = 0; t < TOGETHER; ++t) {
-        const i64 at = (row + t * ROWS_OF_BLOCK) * channels + c;
-        READ(dy + at, d[t]);
-        READ(x + at, v[t]);
-#ifdef RELU
-        bits[t] = mask[at / 8];
-#endif
-      }
-#pragma unroll
-      for (int t = 0; t < TOGETHER; ++t) {
-#ifdef RELU
-        keep_set(d[t], bits[t]);
-#endif
-        add(d[t], v[t]);
-      }
-    }
-    for (; row < last; row += ROWS_OF_BLOCK) {
+    for (i64 row = first + threadIdx.y; row < last; row += ROWS_OF_BLOCK) {
       float d[VEC], v[VEC];
       READ(dy + row * channels + c, d);
       READ(x + row * channels + c, v);
@@ -132,7 +100,7 @@ KERNEL slopes(i64 rows, i64 channels, float* partial, const T* dy, const u8* mas
   partial[(i64)blockIdx.y * 2 * channels + channels + own] = slope_sum * rstds[own];
 }
 
-// y = scale * x + shift, TOGETHER rows for a thread at a time.
+// y = scale * x + shift. Blocks go on to other rows, so that each reads its channels' numbers once.
 KERNEL apply(i64 rows, i64 channels, T* y, u8* mask, const T* x, const T* residual, const float* scale_shift) {
   const i64 c = first_channel();
   if (c >= channels) return;
@@ -142,41 +110,30 @@ KERNEL apply(i64 rows, i64 channels, T* y, u8* mask, const T* x, const T* residu
     scale[k] = scale_shift[c + k];
     shift[k] = scale_shift[channels + c + k];
   }
-  for (i64 row = (i64)blockIdx.y * TOGETHER * ROWS_OF_BLOCK + threadIdx.y; row < rows; row += (i64)gridDim.y * TOGETHER * ROWS_OF_BLOCK) {
-    float v[TOGETHER][VEC];
+  for (i64 row = (i64)blockIdx.y * ROWS_OF_BLOCK + threadIdx.y; row < rows; row += (i64)gridDim.y * ROWS_OF_BLOCK) {
+    const i64 at = row * channels + c;
+    float v[VEC];
+    READ(x + at, v);
 #ifdef RESIDUAL
-    float r[TOGETHER][VEC];
+    float r[VEC];
+    READ(residual + at, r);
 #endif
+    u32 taken = 0;
 #pragma unroll
-    for (int t = 0; t < TOGETHER; ++t) {
-      if (row + t * ROWS_OF_BLOCK >= rows) continue;
-      READ(x + (row + t * ROWS_OF_BLOCK) * channels + c, v[t]);
+    for (int k = 0; k < VEC; ++k) {
+      v[k] = v[k] * scale[k] + shift[k];
 #ifdef RESIDUAL
-      READ(residual + (row + t * ROWS_OF_BLOCK) * channels + c, r[t]);
-#endif
-    }
-#pragma unroll
-    for (int t = 0; t < TOGETHER; ++t) {
-      const i64 at = (row + t * ROWS_OF_BLOCK) * channels + c;
-      if (row + t * ROWS_OF_BLOCK >= rows) continue;
-      u32 taken = 0;
-#pragma unroll
-      for (int k = 0; k < VEC; ++k) {
-        float one = v[t][k] * scale[k] + shift[k];
-#ifdef RESIDUAL
-        one += r[t][k];
+      v[k] += r[k];
 #endif
 #ifdef RELU
-        if (one > 0) taken |= 1u << k;
-        if (one <= 0) one = 0;
-#endif
-        v[t][k] = one;
-      }
-      if (y != 0) WRITE(y + at, v[t]);
-#ifdef RELU
-      if (mask != 0) mask[at / 8] = (u8)taken;
+      if (v[k] > 0) taken |= 1u << k;
+      if (v[k] <= 0) v[k] = 0;
 #endif
     }
+    if (y != 0) WRITE(y + at, v);
+#ifdef RELU
+    if (mask != 0) mask[at / 8] = (u8)taken;
+#endif
   }
 }
 
@@ -191,32 +148,17 @@ KERNEL apply_backward(i64 rows, i64 channels, T* dx, T* dresidual, const T* dy, 
     fb[k] = factors[channels + c + k];
     fc[k] = factors[2 * channels + c + k];
   }
-  for (i64 row = (i64)blockIdx.y * TOGETHER * ROWS_OF_BLOCK + threadIdx.y; row < rows; row += (i64)gridDim.y * TOGETHER * ROWS_OF_BLOCK) {
-    float d[TOGETHER][VEC], v[TOGETHER][VEC];
+  for (i64 row = (i64)blockIdx.y * ROWS_OF_BLOCK + threadIdx.y; row < rows; row += (i64)gridDim.y * ROWS_OF_BLOCK) {
+    const i64 at = row * channels + c;
+    float d[VEC], v[VEC];
+    READ(dy + at, d);
+    READ(x + at, v);
 #ifdef RELU
-    u32 bits[TOGETHER];
+    keep_set(d, mask[at / 8]);
+    if (dresidual != 0) WRITE(dresidual + at, d);
 #endif
 #pragma unroll
-    for (int t = 0; t < TOGETHER; ++t) {
-      const i64 at = (row + t * ROWS_OF_BLOCK) * channels + c;
-      if (row + t * ROWS_OF_BLOCK >= rows) continue;
-      READ(dy + at, d[t]);
-      READ(x + at, v[t]);
-#ifdef RELU
-      bits[t] = mask[at / 8];
-#endif
-    }
-#pragma unroll
-    for (int t = 0; t < TOGETHER; ++t) {
-      const i64 at = (row + t * ROWS_OF_BLOCK) * channels + c;
-      if (row + t * ROWS_OF_BLOCK >= rows) continue;
-#ifdef RELU
-      keep_set(d[t], bits[t]);
-      if (dresidual != 0) WRITE(dresidual + at, d[t]);
-#endif
-#pragma unroll
-      for (int k = 0; k < VEC; ++k) d[t][k] = fa[k] * d[t][k] + fb[k] * v[t][k] + fc[k];
-      WRITE(dx + at, d[t]);
-    }
+    for (int k = 0; k < VEC; ++k) d[k] = fa[k] * d[k] + fb[k] * v[k] + fc[k];
+    if (dx != 0) WRITE(dx + at, d);
   }
 }
