@@ -121,6 +121,7 @@ int pieces_of(const Heads& h) {
 Launch unit_launch(const KernelCall& call, const Places& places, const Heads& h, const char* part,
                    const char* function) {
   Launch launch{"attention_mma"};
+  launch.before = "attention_units";
   const DType dtype = call.in(places.first).dtype;
   const int rows = pieces_of(h);
   launch.defines.set(part).set("T", dtype).set("D", std::to_string(h.dim)).set("ROWS", std::to_string(rows));
