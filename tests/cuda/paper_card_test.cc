@@ -65,8 +65,10 @@ TEST(PaperCard, HasPlans) {
 
 // tests/data/cuda/<card>.json is what bench_gpu_record wrote on that card.
 TEST(PaperCard, TakesWhatTheCardTook) {
+  const std::filesystem::path folder = PLIMSOLL_SOURCE_DIR "/tests/data/cuda";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no card was recorded";
   int compared = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(PLIMSOLL_SOURCE_DIR "/tests/data/cuda")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string card = entry.path().stem();
     const nlohmann::json file = nlohmann::json::parse(std::ifstream(entry.path()));
     for (const auto& [key, bytes] : file.at("arenas").items()) {
