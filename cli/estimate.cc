@@ -308,7 +308,8 @@ void add_estimate(const Command& app, int& status) {
   verb.add_option("--precision", step.precision, "fp32 bf16 fp16 fp64, and i8 to infer").shows_default();
   verb.add_option("--mode", step.mode, "train or infer").shows_default();
   verb.add_option("--allow", options->allow, "8-bit-state: with the optimizer's state in 8 bits");
-  verb.add_option("--device", step.device, "cpu, cuda, cuda:N: with its kernels' scratch; none: tensors alone")
+  verb.add_option("--device", step.device,
+                  "cpu, cuda, cuda:N, cuda:h200 ..: with its kernels' scratch; none: tensors alone")
       .shows_default();
   add_page_options(verb, options->page);
   verb.add_option("--dot", options->dot, "Write the graph, with bytes on its edges, for Graphviz");

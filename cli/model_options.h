@@ -142,7 +142,8 @@ inline kernels::DeviceOptions device_options(const ModelOptions& options) {
 }
 
 inline void add_device_option(const Command& verb, ModelOptions& options) {
-  verb.add_option("--device", options.device, "cpu, cuda, cuda:N").shows_default();
+  verb.add_option("--device", options.device, "cpu, cuda, cuda:N, and cuda:h200 and others to plan for")
+      .shows_default();
 }
 
 inline void add_optimizer_option(const Command& verb, ModelOptions& options) {
@@ -167,7 +168,10 @@ inline bool parse_training(const std::string& mode) {
 inline models::StepOptions step_options(const ModelOptions& options) {
   models::StepOptions step;
   step.training = parse_training(options.mode);
-  step.precision = parse_dtype(options.precision);
+  const bool tf32 = options.precision == "tf32";
+  if (tf32 && !options.device.starts_with("cuda")) throw ArgumentError("tf32 is a precision of cards: --device cuda");
+  device::allow_tf32(tf32);
+  step.precision = tf32 ? DType::f32 : parse_dtype(options.precision);
   step.train.optimizer = parse_optimizer(options.optimizer);
   if (options.batch) step.sizes["batch"] = *options.batch;
   if (options.sequence) step.sizes["sequence"] = *options.sequence;

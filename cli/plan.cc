@@ -297,7 +297,7 @@ void add_plan(const Command& app, int& status) {
   add_device_option(verb, options->step);
   verb.option("MODEL").required(false);
   add_optimizer_option(verb, options->step);
-  verb.add_option("--precision", options->step.precision, "fp32 bf16 fp16").shows_default();
+  verb.add_option("--precision", options->step.precision, "fp32 bf16 fp16, and tf32 on cards").shows_default();
   verb.add_option("--mode", options->step.mode, "train or infer").shows_default();
   verb.add_option("--budget", options->budget.budget, "Memory for all tensors of the step: 2GiB, 800M, auto");
   verb.add_option("-o,--output", options->output, "Write the plan here, as JSON");

@@ -357,7 +357,7 @@ void add_train(const Command& app, int& status) {
   add_model_options(verb, options->step);
   add_device_option(verb, options->step);
   add_optimizer_option(verb, options->step);
-  verb.add_option("--precision", options->step.precision, "fp32 bf16 fp16").shows_default();
+  verb.add_option("--precision", options->step.precision, "fp32 bf16 fp16, and tf32 on cards").shows_default();
   verb.add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
   verb.add_option("--budget-file", options->budget.budget_file,
                   "A file with a size in it, read between steps: where that changes, the step is planned again");

@@ -1,7 +1,8 @@
 // Training steps on a card: the same models and batches as bench/gpu/step_torch.py, medians of whole steps as the card
 // runs them, the arena, and what each kind of op takes.
 //
-//   bench_gpu_step MODEL.. [--batch N] [--seq N] [--precision bf16] [--optimizer adamw] [--rounds N] [--profile]
+//   bench_gpu_step MODEL.. [--batch N] [--seq N] [--chunks N] [--precision bf16] [--optimizer adamw] [--rounds N]
+//   [--profile]
 #include "plimsoll/models/step.h"
 
 #include <fmt/format.h>
@@ -28,6 +29,7 @@ struct Options {
   std::vector<std::string> models;
   int64_t batch = 0;
   int64_t sequence = 0;
+  int64_t chunks = 1;  // of the batch, in the ops that make the loss
   std::string precision = "bf16";
   std::string optimizer = "adamw";
   int rounds = 20;
@@ -43,6 +45,8 @@ Options parse(int count, char** words) {
       options.batch = std::stoll(next());
     } else if (word == "--seq") {
       options.sequence = std::stoll(next());
+    } else if (word == "--chunks") {
+      options.chunks = std::stoll(next());
     } else if (word == "--precision") {
       options.precision = next();
     } else if (word == "--optimizer") {
@@ -122,13 +126,37 @@ void print_profile(const program::Program& program, const std::vector<double>& s
   }
 }
 
+// The ops that take longest, each with the shape of its first operand and result.
+void print_longest(const program::Program& program, const std::vector<double>& seconds) {
+  constexpr size_t kShown = 30;
+  std::vector<size_t> order(seconds.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
+  for (size_t i = 0; i < std::min(kShown, order.size()) && seconds[order[i]] > 0; ++i) {
+    const program::Op& op = program.ops[order[i]];
+    const double took = seconds[order[i]];
+    const auto text = [&](const std::vector<program::Value>& values) {
+      return values.empty() || !values[0] ? std::string("-") : program[values[0]].type.text();
+    };
+    fmt::print("    {:<26} {:>28} -> {:<28} {:>8.3f} ms {:>7.1f} TFLOP/s {:>6.0f} GB/s\n", op.def->name,
+               text(op.inputs), text(op.outputs), took * 1e3,
+               static_cast<double>(program::flops(program, op).constant()) / took / 1e12,
+               static_cast<double>(program::traffic_bytes(program, op).constant()) / took / 1e9);
+  }
+}
+
 void run_model(const std::string& name, const Options& options) {
   const models::ModelInfo& model = models::find_model(name);
   models::StepOptions asked;
-  asked.precision = parse_dtype(options.precision);
+  device::allow_tf32(options.precision == "tf32");
+  asked.precision = options.precision == "tf32" ? DType::f32 : parse_dtype(options.precision);
   asked.train.optimizer = *program::try_parse_optimizer(options.optimizer);
   if (options.batch > 0) asked.sizes["batch"] = options.batch;
   if (options.sequence > 0) asked.sizes["sequence"] = options.sequence;
+  if (options.chunks > 1) {
+    const program::ChunkPlaces places = models::find_chunk_places(model, asked);
+    asked.form = {.chunks = options.chunks, .last = places.last.at(0)};
+  }
   const models::Step step = models::build_whole_step(model, asked);
   device::Device& card = device::find_device("cuda");
   const auto begin = Clock::now();
@@ -146,15 +174,20 @@ void run_model(const std::string& name, const Options& options) {
     times.push_back(seconds_since(start));
   }
   fmt::print(
-      "{} {} batch {}: {:.2f} ms a step (median of {}, least {:.2f}), arena {}, {} ops, bound in {:.1f} s, "
+      "{} {} batch {} chunks {}: {:.2f} ms a step (median of {}, least {:.2f}), arena {}, {} ops, bound in {:.1f} s, "
       "losses {:.5f} {:.5f} {:.5f}\n",
-      name, options.precision, options.batch, median(times) * 1e3, options.rounds,
+      name, options.precision, options.batch, options.chunks, median(times) * 1e3, options.rounds,
       *std::min_element(times.begin(), times.end()) * 1e3, format_bytes(session.arena_bytes()), executor.tasks(),
       bound_s, losses[0], losses[1], losses[2]);
   std::fflush(stdout);
   if (options.profile) {
     const kernels::Lowered lowered = kernels::prepare(step.program, {.device = "cuda"});
-    print_profile(lowered.program, seconds_by_op(lowered, card));
+    const std::vector<double> seconds = seconds_by_op(lowered, card);
+    double sum = 0;
+    for (const double one : seconds) sum += one;
+    fmt::print("  ops one by one: {:.2f} ms\n", sum * 1e3);
+    print_profile(lowered.program, seconds);
+    print_longest(lowered.program, seconds);
   }
   std::fflush(stdout);
 }

@@ -1,6 +1,6 @@
 """Training steps of GPT-2 and ResNet-50 in PyTorch on a card: the peer of bench/gpu/step.cc.
 
-usage: step_torch.py gpt2|resnet50 [--batch N] [--seq N] [--precision bf16|tf32] [--mode eager|compile] [--rounds N]
+usage: step_torch.py gpt2|resnet50 [--tokens N] [--batch N] [--seq N] [--precision bf16|tf32] [--mode eager|compile] [--rounds N]
 
 Weights and optimizer state are f32, bf16 by autocast; fused AdamW; images in channels_last. Prints the median of whole
 steps, and what was allocated and reserved at most.
@@ -46,7 +46,7 @@ def workload(options):
     if options.model == "gpt2":
         batch, length = options.batch or 32, options.seq or 1024
         x = torch.randint(0, 50257, (batch, length), device="cuda")
-        return Gpt2().cuda(), x, torch.randint(0, 50257, (batch * length,), device="cuda")
+        return Gpt2(options.tokens).cuda(), x, torch.randint(0, 50257, (batch * length,), device="cuda")
     import torchvision
     batch = options.batch or 256
     x = torch.rand(batch, 3, 224, 224, device="cuda").to(memory_format=torch.channels_last)
@@ -57,6 +57,7 @@ def workload(options):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model", choices=["gpt2", "resnet50"])
+    parser.add_argument("--tokens", type=int, default=50257, help="of GPT-2's vocabulary; 50304 is a multiple of 64")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--seq", type=int)
     parser.add_argument("--precision", default="bf16", choices=["bf16", "tf32"])

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,10 +17,17 @@
 
 namespace plimsoll::device {
 
+// What a device can do at best, in arithmetic and to and from its memory.
+struct Rates {
+  double flops_per_s = 0;
+  double bytes_per_s = 0;
+};
+
 struct Traits {
   std::string name;        // "cpu", "cuda:0"
   int64_t alignment = 64;  // of every buffer in an arena, and of its size
   bool is_host = true;     // its memory is the host's, and its stream runs work at once
+  bool runs = true;        // false: on paper, for plans; what would run something is an UnsupportedError
 };
 
 enum class Queue : uint8_t { compute, to_device, from_device };
@@ -52,6 +60,12 @@ class Device {
   // What times of its kernels are kept under: the processor or card as the system names it, and what limits it now.
   virtual std::string cost_id() const = 0;
 
+  // How long it takes what `work` puts on an idle stream, by the device's own clock. Nothing where that is the host's.
+  virtual std::optional<double> seconds_of(Stream& stream, const std::function<void()>& work);
+
+  // By its data sheet, where it cannot be measured.
+  virtual std::optional<Rates> rates() const { return std::nullopt; }
+
   // What this device can give now, and which rule says so.
   virtual Budget budget() const = 0;
   // What it takes of its own memory beside arenas and pools (a context, loaded code). 0 on the host, whose process is
@@ -59,14 +73,22 @@ class Device {
   virtual int64_t overhead_bytes() const { return 0; }
 };
 
-// "cpu", or "cuda" and "cuda:N" where the build has them. The same device for the same name, made when it is first
-// asked for. ArgumentError for a name that is none, UnsupportedError for a device that was not built or is not there.
+// "cpu", or "cuda" and "cuda:N" where the build has them, or "cuda:h200" for a card on paper. The same device for the
+// same name, made when it is first asked for. ArgumentError for a name that is none, UnsupportedError for a device that
+// was not built or is not there.
 Device& find_device(std::string_view name);
+
+// Whether products and convolutions of f32 on cards may round their operands to tf32 (11 bits), which is faster: for the
+// process, no at first. Kernels ask when they are prepared and bound.
+void allow_tf32(bool allowed);
+bool allows_tf32();
 
 Device& cpu_device();
 // "sim", for tests: asynchronous, with memory that the host cannot touch, and the kernels of the CPU.
 Device& sim_device();
 // ArgumentError for an ordinal that there is not, UnsupportedError where there is no driver.
 Device& cuda_device(int ordinal);
+// ArgumentError for a name that is none.
+Device& paper_card(std::string_view name);
 
 }  // namespace plimsoll::device

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "plimsoll/base/error.h"
 
@@ -40,6 +41,14 @@ class Event {
   virtual ~Event() = default;
 };
 
+// Work that a stream has kept (Stream::keep).
+class Kept {
+ public:
+  virtual ~Kept() = default;
+  // Puts all of it on the stream again, at once.
+  virtual void enqueue() = 0;
+};
+
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -60,6 +69,10 @@ class Stream {
 
   // Until all work is done. Throws the first error that it met, once: KernelFault, or what work of the host threw.
   virtual void synchronize() = 0;
+
+  // Keeps what `work` puts on this stream instead of running it, for the same to be run many times with less of the
+  // host. Null where that cannot be: then nothing was done. What the work uses must be there as long as what is kept.
+  virtual std::unique_ptr<Kept> keep(const std::function<void()>& work);
 
   // The address that kernels write what they find to, or null where they throw.
   virtual FaultRecord* fault() = 0;

@@ -209,6 +209,10 @@ class KernelTable {
   void use_channels_last() { prefers_blocks_ = has_channels_last_ = true; }
   bool has_channels_last() const { return has_channels_last_; }
 
+  // Programs are rewritten so that normalisations take in what follows them (program/passes/fuse_norm_relus.h).
+  void use_fused_norms() { fuses_norms_ = true; }
+  bool fuses_norms() const { return fuses_norms_; }
+
   // The machine multiplies matrices of bf16. Then blocked tensors of bf16 have their channels last, as such units like
   // it; kernels get f32 copies as all others.
   void use_amx_tiles() { has_amx_tiles_ = true; }
@@ -220,6 +224,7 @@ class KernelTable {
   bool prefers_blocks_ = false;
   bool has_channels_last_ = false;
   bool has_amx_tiles_ = false;
+  bool fuses_norms_ = false;
 };
 
 }  // namespace plimsoll::kernels

@@ -5,6 +5,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/device/device.h"
 #include "plimsoll/kernels/blocking.h"
+#include "plimsoll/program/passes/fuse_norm_relus.h"
 #include "plimsoll/program/verify.h"
 
 namespace plimsoll::kernels {
@@ -141,6 +142,7 @@ Lowered prepare(Program program, const DeviceOptions& options) {
   Lowered lowered{{}, {}, options.device, thread_count(options)};
   lowered.alignment = device::find_device(options.device).traits().alignment;
   lowered.amx_tiles = options.amx_tiles.value_or(table.has_amx_tiles());
+  if (table.fuses_norms()) program = program::fuse_norm_relus(std::move(program));
   const bool blocks = table.prefers_blocks() || lowered.amx_tiles;
   Blocked blocked = blocks ? block_channels(std::move(program), table) : without_blocks(std::move(program));
   lowered.program = std::move(blocked.program);

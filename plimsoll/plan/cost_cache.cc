@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "plimsoll/device/device.h"
 #include "plimsoll/program/op.h"
 
 namespace plimsoll::plan {
@@ -26,8 +27,16 @@ constexpr double kScaledRange = 1.6;
 constexpr double kEstimatedRange = 3;
 constexpr double kMeasuredShare = 0.95;
 
+// The host as its name, "cpu"; a card as what its times are kept under.
+std::string name_of(const std::string& device) {
+  const device::Device& found = device::find_device(device);
+  return found.overhead_bytes() > 0 ? found.cost_id() : device;
+}
+
 // "cpu", "cpu+amx"
-std::string device_text(const kernels::Lowered& lowered) { return lowered.device + (lowered.amx_tiles ? "+amx" : ""); }
+std::string device_text(const kernels::Lowered& lowered) {
+  return name_of(lowered.device) + (lowered.amx_tiles ? "+amx" : "") + (device::allows_tf32() ? "+tf32" : "");
+}
 
 // How a value's elements are ordered, as kernels find it.
 std::string layout_text(const kernels::Lowered& lowered, Value value) {
@@ -121,7 +130,7 @@ std::string cost_key(const kernels::Lowered& lowered, int32_t place) {
 }
 
 std::string calibration_key(const std::string& device, int threads, const std::string& kernel) {
-  return fmt::format("calibration/{}/{}/{}", device, threads, kernel);
+  return fmt::format("calibration/{}/{}/{}", name_of(device), threads, kernel);
 }
 
 Roofline roofline_of(const CostTable& table, const std::string& device, int threads) {
@@ -133,7 +142,12 @@ Roofline roofline_of(const CostTable& table, const std::string& device, int thre
   const MeasuredOp* matmul = find("matmul");
   const MeasuredOp* conv = find("conv");
   const MeasuredOp* copy = find("copy");
-  if (matmul == nullptr || conv == nullptr || copy == nullptr) return machine;
+  if (matmul == nullptr || conv == nullptr || copy == nullptr) {
+    const auto rates = device::find_device(device).rates();
+    if (!rates) return machine;
+    const double flops_per_s = rates->flops_per_s / threads;
+    return {flops_per_s, flops_per_s, rates->bytes_per_s};
+  }
   machine.flops_per_s = rate_of(matmul->flops, *matmul) / threads;
   machine.conv_flops_per_s = rate_of(conv->flops, *conv) / threads;
   machine.bytes_per_s = rate_of(copy->bytes, *copy);

@@ -75,8 +75,12 @@ void Executor::report(const device::FaultRecord& found) const {
 
 void Executor::run_tasks() {
   if (op_seconds_.empty()) {
-    for (const kernels::Task& task : tasks_) task(*stream_);
-    return;
+    const auto all = [this] {
+      for (const kernels::Task& task : tasks_) task(*stream_);
+    };
+    // Libraries load code when they are first called, which cannot be kept.
+    if (++steps_ == 2) kept_ = stream_->keep(all);
+    return kept_ ? kept_->enqueue() : all();
   }
   auto start = std::chrono::steady_clock::now();
   for (size_t i = 0; i < tasks_.size(); ++i) {

@@ -136,6 +136,8 @@ class Executor {
   std::vector<kernels::Task> tasks_;                               // of the ops that do something, in order
   std::vector<size_t> task_ops_;                                   // the op of each task
   std::vector<double> op_seconds_;                                 // empty: not measured
+  int64_t steps_ = 0;                                              // that were enqueued
+  std::unique_ptr<device::Kept> kept_;                             // a step as the device repeats it, if it can
 };
 
 }  // namespace plimsoll::run

@@ -67,6 +67,7 @@ int64_t NoFit::smallest_overhead_bytes() const { return overhead_bytes + refusal
 int64_t NoFit::smallest_arena_bytes() const { return refusal.smallest_bytes - refusal.smallest_steps * kStepBytes; }
 
 int64_t NoFit::smallest_budget_bytes() const {
+  if (is_of_card) return refusal.smallest_bytes + overhead_bytes;
   const int64_t running = align_up(process_bytes(refusal.smallest_bytes, overhead_bytes), kPage);
   return planning_bytes <= running ? running : align_up(planning_bytes + kSparePlanning, kPlanningGrain);
 }
@@ -106,6 +107,7 @@ class Fitting {
   std::variant<Fit, NoFit> run() {
     NoFit no_fit;
     no_fit.overhead_bytes = overhead_;
+    no_fit.is_of_card = card_ != nullptr;
     plan::PlanOptions asked = options_;
     asked.step_bytes = step_bytes();
     asked.budget_bytes = std::max<int64_t>(0, arena_left(overhead_));

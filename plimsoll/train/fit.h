@@ -26,8 +26,9 @@ struct NoFit {
   int64_t overhead_bytes = 0;  // as it was booked, beside the arena and the steps of a plan
   plan::Refusal refusal;       // of the arena and the steps
   int64_t planning_bytes = 0;  // that the process took to find this out; 0: no more than before
+  bool is_of_card = false;     // the budget is of a card's memory, not of the process
 
-  // Of the whole process, in whole pages. A run within it fits.
+  // Of the whole process in whole pages, or of the card. A run within it fits.
   int64_t smallest_budget_bytes() const;
   // What of it is the arena, and what is beside it.
   int64_t smallest_arena_bytes() const;

@@ -6,7 +6,6 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/device/device.h"
-#include "plimsoll/memory/limits.h"
 
 namespace plimsoll::train {
 
@@ -18,7 +17,8 @@ KnownCosts::KnownCosts(Listener listener) : listener_(std::move(listener)) {
 
 bool KnownCosts::learn(const plan::StepPlan& step, double time_limit_s) {
   MeasureOptions options{.budget = {step.budget_bytes, "--budget"}, .time_limit_s = time_limit_s};
-  options.budget.bytes = std::min(options.budget.bytes, machine_budget().bytes);
+  const device::Device& device = device::find_device(step.programs.at(0).lowered.device);
+  options.budget.bytes = std::min(options.budget.bytes, device.budget().bytes);
   options.on_progress = listener_.on_measure;
   std::vector<const kernels::Lowered*> programs;
   for (const plan::PlannedProgram& program : step.programs) programs.push_back(&program.lowered);

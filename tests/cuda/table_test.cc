@@ -53,10 +53,13 @@ TEST(CudaTable, CompilesWithoutACard) {
   GTEST_SKIP() << "the compiler is not ours to look into";
 #endif
   if (cuda::Nvrtc::find() == nullptr) GTEST_SKIP() << "there is no compiler of CUDA kernels here";
-  for (const char* architecture : {"sm_80", "sm_90"}) {
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
     if (cuda::CompileOnly::architecture() != nullptr) GTEST_SKIP() << "all tests compile";
     const cuda::CompileOnly paper(architecture);
     expect_compiles("input %x: bf16[4,16]\ninput %w: bf16[8,16]\n%h = linear(%x, %w)\n%y = gelu(%h)\noutput %y\n");
+    expect_compiles(
+        "input %q: bf16[2,2,70,64]\ninput %k: bf16[2,2,70,64]\ninput %v: bf16[2,2,70,64]\n"
+        "%y = attention(%q, %k, %v) {causal=true}\noutput %y\n");
     expect_compiles("input %x: f32[2,4,6,6]\ninput %w: f32[8,4,3,3]\n%y = conv(%x, %w)\n%r = relu(%y)\noutput %r\n");
   }
 }

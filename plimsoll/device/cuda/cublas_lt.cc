@@ -1,6 +1,5 @@
 #include "plimsoll/device/cuda/cublas_lt.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <optional>
@@ -16,12 +15,10 @@ std::optional<CublasLt> load() {
   if (library.handle == nullptr) return std::nullopt;
   CublasLt lt;
   lt.path = library.path;
-#define PLIMSOLL_CUDA_FIND(member, name, parameters)                              \
-  lt.member = reinterpret_cast<decltype(lt.member)>(dlsym(library.handle, name)); \
-  if (lt.member == nullptr) return std::nullopt;
+#define PLIMSOLL_CUDA_FIND(member, name, parameters) PLIMSOLL_CUDA_FIND_IN(library, lt, member, name)
   PLIMSOLL_CUBLAS_LT_CALLS(PLIMSOLL_CUDA_FIND)
 #undef PLIMSOLL_CUDA_FIND
-  lt.version = reinterpret_cast<decltype(lt.version)>(dlsym(library.handle, "cublasLtGetVersion"));
+  find_function(library.handle, "cublasLtGetVersion", lt.version);
   return lt;
 }
 

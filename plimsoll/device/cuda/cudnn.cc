@@ -1,6 +1,5 @@
 #include "plimsoll/device/cuda/cudnn.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <optional>
@@ -16,13 +15,11 @@ std::optional<Cudnn> load() {
   if (library.handle == nullptr) return std::nullopt;
   Cudnn dnn;
   dnn.path = library.path;
-#define PLIMSOLL_CUDA_FIND(member, name, parameters)                                \
-  dnn.member = reinterpret_cast<decltype(dnn.member)>(dlsym(library.handle, name)); \
-  if (dnn.member == nullptr) return std::nullopt;
+#define PLIMSOLL_CUDA_FIND(member, name, parameters) PLIMSOLL_CUDA_FIND_IN(library, dnn, member, name)
   PLIMSOLL_CUDNN_CALLS(PLIMSOLL_CUDA_FIND)
 #undef PLIMSOLL_CUDA_FIND
-  dnn.error_text = reinterpret_cast<decltype(dnn.error_text)>(dlsym(library.handle, "cudnnGetErrorString"));
-  dnn.version = reinterpret_cast<decltype(dnn.version)>(dlsym(library.handle, "cudnnGetVersion"));
+  find_function(library.handle, "cudnnGetErrorString", dnn.error_text);
+  find_function(library.handle, "cudnnGetVersion", dnn.version);
   return dnn;
 }
 

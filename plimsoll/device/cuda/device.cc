@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/device/cuda/cards.h"
 #include "plimsoll/device/cuda/pages.h"
 #include "plimsoll/device/cuda/paper.h"
 #include "plimsoll/device/cuda/runtime.h"
@@ -45,8 +47,8 @@ class ArenaPages : public CudaPages {
 
 class CudaEvent : public Event {
  public:
-  explicit CudaEvent(Runtime& runtime) : runtime_(runtime) {
-    runtime_.check(runtime_.driver().event_create(&handle_, cuda::kEventDisableTiming), "cuEventCreate");
+  explicit CudaEvent(Runtime& runtime, unsigned flags = cuda::kEventDisableTiming) : runtime_(runtime) {
+    runtime_.check(runtime_.driver().event_create(&handle_, flags), "cuEventCreate");
   }
   ~CudaEvent() override { runtime_.driver().event_destroy(handle_); }
   cuda::EventHandle handle() const { return handle_; }
@@ -55,6 +57,29 @@ class CudaEvent : public Event {
   Runtime& runtime_;
   cuda::EventHandle handle_ = nullptr;
 };
+
+// A graph of the driver, on the stream that it was captured from.
+class CudaGraph : public Kept {
+ public:
+  CudaGraph(Runtime& runtime, cuda::StreamHandle stream, cuda::GraphHandle graph) : runtime_(runtime), stream_(stream) {
+    runtime_.check(runtime_.compute().graph_instantiate(&exec_, graph, 0), "cuGraphInstantiate");
+  }
+  ~CudaGraph() override {
+    runtime_.driver().stream_synchronize(stream_);
+    runtime_.compute().graph_exec_destroy(exec_);
+  }
+  void enqueue() override { runtime_.check(runtime_.compute().graph_launch(exec_, stream_), "cuGraphLaunch"); }
+
+ private:
+  Runtime& runtime_;
+  cuda::StreamHandle stream_;
+  cuda::GraphExecHandle exec_ = nullptr;
+};
+
+bool keeps_graphs() {
+  const char* const wish = std::getenv("PLIMSOLL_CUDA_GRAPHS");
+  return wish == nullptr || std::string_view(wish) != "0";
+}
 
 class CudaStream : public Stream {
  public:
@@ -100,6 +125,26 @@ class CudaStream : public Stream {
     clear_fault();
     throw KernelFault(found);
   }
+  // Work of the host, which waits for the stream, is an error of the driver while it captures.
+  std::unique_ptr<Kept> keep(const std::function<void()>& work) override {
+    if (!keeps_graphs()) return nullptr;
+    if (runtime_.compute().stream_begin_capture(handle_, cuda::kCaptureThreadLocal) != cuda::kSuccess) return nullptr;
+    bool is_whole = true;
+    try {
+      work();
+    } catch (const Error&) {
+      is_whole = false;
+    }
+    cuda::GraphHandle graph = nullptr;
+    is_whole = runtime_.compute().stream_end_capture(handle_, &graph) == cuda::kSuccess && is_whole;
+    std::unique_ptr<Kept> kept;
+    try {
+      if (is_whole && graph != nullptr) kept = std::make_unique<CudaGraph>(runtime_, handle_, graph);
+    } catch (const cuda::DriverError&) {  // as before, op by op
+    }
+    if (graph != nullptr) runtime_.compute().graph_destroy(graph);
+    return kept;
+  }
   FaultRecord* fault() override { return fault_; }
   void* native() override { return handle_; }
 
@@ -140,6 +185,19 @@ class Cuda : public Device {
     if (from.empty()) return;
     runtime_.use();
     runtime_.check(runtime_.compute().memcpy_htod(pointer(to), from.data(), from.size()), "cuMemcpyHtoD");
+  }
+
+  std::optional<double> seconds_of(Stream& stream, const std::function<void()>& work) override {
+    CudaEvent start(runtime_, 0);
+    CudaEvent end(runtime_, 0);
+    stream.record(start);
+    work();
+    stream.record(end);
+    stream.synchronize();
+    float milliseconds = 0;
+    runtime_.check(runtime_.compute().event_elapsed_time(&milliseconds, start.handle(), end.handle()),
+                   "cuEventElapsedTime");
+    return milliseconds / 1e3;
   }
 
   std::string cost_id() const override {
@@ -198,6 +256,7 @@ Device& cuda_device(int ordinal) {
     static PaperCuda paper;
     return paper;
   }
+  cuda::set_card_on_paper(nullptr);
   static std::map<int, std::unique_ptr<Cuda>> cards;
   std::unique_ptr<Cuda>& card = cards[ordinal];
   if (!card) card = std::make_unique<Cuda>(ordinal);

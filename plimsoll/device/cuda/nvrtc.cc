@@ -1,6 +1,5 @@
 #include "plimsoll/device/cuda/nvrtc.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -10,12 +9,6 @@
 
 namespace plimsoll::cuda {
 namespace {
-
-template <class F>
-bool find_function(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(dlsym(library, name));
-  return function != nullptr;
-}
 
 struct Loaded {
   std::optional<Nvrtc> compiler;

@@ -37,7 +37,8 @@ std::string architecture_of(const Driver& driver, const Compute& compute, Device
     throw UnsupportedError(fmt::format("card cuda:{} ({}) has compute capability {}.{}, 8.0 or later is needed",
                                        ordinal, driver.device_name(ordinal), major, minor));
   }
-  return fmt::format("sm_{}{}", major, minor);
+  // With what only that generation has.
+  return fmt::format("sm_{}{}{}", major, minor, major == 9 ? "a" : "");
 }
 
 }  // namespace

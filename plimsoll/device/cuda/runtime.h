@@ -30,7 +30,7 @@ class Runtime {
   const Compute& compute() const { return compute_; }
   Modules& modules() { return modules_; }
   DeviceOrdinal ordinal() const { return ordinal_; }
-  const std::string& architecture() const { return architecture_; }  // "sm_90"
+  const std::string& architecture() const { return architecture_; }  // "sm_90a"
   int multiprocessors() const { return multiprocessors_; }
   int64_t overhead_bytes() const { return overhead_bytes_; }  // what the context took of the card's memory
 

@@ -1,6 +1,7 @@
 // Attention, forward and backward.
 #include <cmath>
 
+#include "plimsoll/device/cuda/runtime.h"
 #include "plimsoll/kernels/cuda/support/sums.h"
 #include "plimsoll/program/random.h"
 
@@ -8,6 +9,7 @@ namespace plimsoll::kernels {
 namespace {
 
 using namespace cuda;  // NOLINT: the whole file is of it
+using plimsoll::cuda::Runtime;
 
 // As attention.cuh has them.
 struct Heads {
@@ -91,7 +93,7 @@ At mask_of(const KernelCall& call, const Places& places) {
   return places.mask() < call.arity() ? in(places.mask()) : none();
 }
 
-// ---- by AMX tiles ----
+// ---- by matrix units ----
 
 bool lies_in_vectors(const int64_t (&strides)[4]) {
   return strides[3] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0 && strides[2] % 8 == 0;
@@ -106,11 +108,22 @@ bool fits_units(const KernelCall& call, const Places& places, const Heads& h) {
 
 constexpr int64_t kTile = 64;
 
+// 16-line pieces of a warp in `forward`: two, so that what is read from shared memory serves both, but where whole
+// warpgroups multiply and nothing is gained by it.
+int pieces_of(const Heads& h) {
+  const std::string* const paper = CompileOnly::architecture();
+  const std::string architecture = paper != nullptr    ? *paper
+                                   : Runtime::exists() ? Runtime::current().architecture()
+                                                       : "";
+  return h.dim < 64 || (h.dim == 64 && architecture != "sm_90a") ? 2 : 1;
+}
+
 Launch unit_launch(const KernelCall& call, const Places& places, const Heads& h, const char* part,
                    const char* function) {
   Launch launch{"attention_mma"};
+  launch.before = "attention_units";
   const DType dtype = call.in(places.first).dtype;
-  const int rows = h.dim <= 64 ? 2 : 1;
+  const int rows = pieces_of(h);
   launch.defines.set(part).set("T", dtype).set("D", std::to_string(h.dim)).set("ROWS", std::to_string(rows));
   if (dtype == DType::bf16) launch.defines.set("IS_BF16");
   launch.function = function;
@@ -122,7 +135,7 @@ Launch unit_launch(const KernelCall& call, const Places& places, const Heads& h,
 Kernel forward_by_units(const KernelCall& call, const Places& places, const Heads& h) {
   Steps steps(call);
   Launch launch = unit_launch(call, places, h, "FORWARD", "forward");
-  launch.grid = {ceil_div(h.queries, h.dim <= 64 ? 2 * kTile : kTile), h.batch * h.heads};
+  launch.grid = {ceil_div(h.queries, pieces_of(h) * kTile), h.batch * h.heads};
   launch.arguments = Arguments(h, steps.wanted(0), steps.wanted(1), in(0), in(1), in(2));
   steps.launch(launch);
   return steps.kernel();

@@ -1,5 +1,9 @@
 // Normalisation of channels over the batch, in row-major order and with channels last.
+#include <algorithm>
+
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/kernels/cuda/support/elements.h"
+#include "plimsoll/kernels/cuda/support/planes.h"
 #include "plimsoll/kernels/cuda/support/sums.h"
 
 namespace plimsoll::kernels {
@@ -7,7 +11,7 @@ namespace {
 
 using namespace cuda;  // NOLINT: the whole file is of it
 
-constexpr int64_t kBlocks = 132 * 8;
+constexpr int64_t kBlocks = 132 * 4;  // measured: more of them read slower
 
 // How x lies, and how its sums are cut.
 struct Channels {
@@ -42,17 +46,32 @@ struct Channels {
   int64_t vec() const { return vectors ? 8 : 1; }
 };
 
-Launch norm_launch(const Channels& c, DType dtype, DType parameter, const char* function) {
-  Launch launch{"batch_norm"};
-  launch.defines.set("T", dtype).set("P", parameter).set("VEC", c.vectors ? "8" : "1");
-  if (c.last) launch.defines.set("LAST").set("LANES", std::to_string(c.lanes()));
+// Where sums are taken and results written, for either layout: `function` of batch_norm_rows.cuh or batch_norm.cuh.
+Launch norm_launch(const Channels& c, DType dtype, const char* function) {
+  Launch launch{c.last ? "batch_norm_rows" : "batch_norm"};
+  launch.before = "moments";
+  launch.defines.set("T", dtype).set("P", DType::f32).set("VEC", c.vectors ? "8" : "1");
+  if (c.last) launch.defines.set("LANES", std::to_string(c.lanes()));
   launch.function = function;
   return launch;
 }
 
+// What is done with channels: the same for both.
+Launch channel_launch(DType parameter, const char* function) {
+  Launch launch{"batch_norm"};
+  launch.before = "moments";
+  launch.defines.set("T", DType::f32).set("P", parameter).set("VEC", "1");
+  launch.function = function;
+  return launch;
+}
+
+Block block_of(const Channels& c) {
+  return c.last ? Block{static_cast<unsigned>(c.lanes()), static_cast<unsigned>(256 / c.lanes())} : Block{256, 1};
+}
+
 void by_parts(const Channels& c, Launch& launch) {
   launch.grid = {c.last ? ceil_div(c.channels, c.channels_of_block()) : c.channels, c.parts};
-  if (c.last) launch.block = {static_cast<unsigned>(c.lanes()), static_cast<unsigned>(256 / c.lanes())};
+  launch.block = block_of(c);
 }
 void by_channels(const Channels& c, Launch& launch) {
   launch.block = {64, 1};
@@ -63,79 +82,152 @@ void by_warps(const Channels& c, Launch& launch) {
   launch.block = {128, 1};
   launch.grid = {ceil_div(c.channels, 4)};
 }
-void by_elements(const Channels& c, Launch& launch) { launch.grid = {blocks_for(c.elements(), 256, c.vec())}; }
-
-// What `moments` and `slopes` take first.
-int64_t first_size(const Channels& c) { return c.last ? c.rows() : c.samples; }
+void by_elements(const Channels& c, Launch& launch) {
+  launch.block = block_of(c);
+  launch.grid = {blocks_for(c.elements(), 256, c.vec())};
+  if (!c.last) return;
+  const int64_t columns = ceil_div(c.channels, c.channels_of_block());
+  launch.grid = {columns, std::min(ceil_div(c.rows(), 256 / c.lanes()), ceil_div(kBlocks, columns))};
+}
 
 DType parameter_type(const KernelCall& call, int weight) {
   return weight < call.arity() ? call.in(weight).dtype : DType::f32;
 }
 
-void apply(Steps& steps, const Channels& c, DType parameter, At x, At scale_shift) {
-  Launch launch = norm_launch(c, steps.call().in(0).dtype, parameter, "apply");
+// What follows the normalisation in one pass with it. Null: nothing, or not wanted.
+struct Follows {
+  bool relu = false;
+  At residual = none();
+  At mask = none();
+};
+
+void apply(Steps& steps, const Channels& c, At x, At y, At scale_shift, const Follows& follows = {}) {
+  Launch launch = norm_launch(c, steps.call().in(0).dtype, "apply");
   by_elements(c, launch);
-  launch.arguments = Arguments(c.elements(), c.channels, c.plane, out(), x, scale_shift);
+  if (follows.relu) launch.defines.set("RELU");
+  if (follows.residual.where != At::Where::none) launch.defines.set("RESIDUAL");
+  launch.arguments = c.last ? Arguments(c.rows(), c.channels, y, follows.mask, x, follows.residual, scale_shift)
+                            : Arguments(c.elements(), c.channels, c.plane, y, x, scale_shift);
   steps.launch(launch);
+}
+
+// Statistics of x, operand 0, and from them, weight and bias, scale and shift.
+At statistics(Steps& steps, const Channels& c, At x) {
+  const KernelCall& call = steps.call();
+  const At weight = steps.contiguous_or_none(1);
+  const At bias = steps.contiguous_or_none(2);
+  const At partial = steps.scratch(c.parts * c.channels * 12);
+  const At scale_shift = steps.scratch(2 * c.channels * 4);
+  Launch moments = norm_launch(c, call.in(0).dtype, "moments");
+  by_parts(c, moments);
+  moments.arguments =
+      c.last ? Arguments(c.rows(), c.channels, partial, x) : Arguments(c.samples, c.channels, c.plane, partial, x);
+  steps.launch(moments);
+  Launch finish = channel_launch(parameter_type(call, 1), "finish_moments");
+  by_warps(c, finish);
+  finish.arguments = Arguments(c.parts, c.channels, partial, static_cast<float>(call.op.real("eps")), steps.wanted(1),
+                               steps.wanted(2), steps.wanted(3), weight, bias, scale_shift);
+  steps.launch(finish);
+  return scale_shift;
 }
 
 Kernel forward(const KernelCall& call) {
   Steps steps(call);
   const Channels c(call.in(0));
-  const DType parameter = parameter_type(call, 1);
   const At x = steps.contiguous(0);
-  const At weight = steps.contiguous_or_none(1);
-  const At bias = steps.contiguous_or_none(2);
-  const At partial = steps.scratch(c.parts * c.channels * 12);
-  const At scale_shift = steps.scratch(2 * c.channels * 4);
-  Launch moments = norm_launch(c, call.in(0).dtype, parameter, "moments");
-  by_parts(c, moments);
-  moments.arguments = Arguments(first_size(c), c.channels, c.plane, partial, x);
-  steps.launch(moments);
-  Launch finish = norm_launch(c, call.in(0).dtype, parameter, "finish_moments");
-  by_warps(c, finish);
-  finish.arguments = Arguments(c.parts, c.channels, partial, static_cast<float>(call.op.real("eps")), steps.wanted(1),
-                               steps.wanted(2), steps.wanted(3), weight, bias, scale_shift);
-  steps.launch(finish);
-  if (call.produces(0)) apply(steps, c, parameter, x, scale_shift);
+  const At scale_shift = statistics(steps, c, x);
+  if (call.produces(0)) apply(steps, c, x, out(), scale_shift);
+  return steps.kernel();
+}
+
+// In one pass where channels are last and whole vectors; otherwise by way of scratch.
+Kernel forward_relu(const KernelCall& call) {
+  Steps steps(call);
+  const Channels c(call.in(0));
+  const At x = steps.contiguous(0);
+  const bool adds = call.arity() > 3;
+  const At residual = adds ? steps.contiguous(3) : none();
+  const At scale_shift = statistics(steps, c, x);
+  if (!call.produces(0) && !call.produces(4)) return steps.kernel();
+  if (c.last && c.vectors) {
+    apply(steps, c, x, steps.wanted(0), scale_shift, {true, residual, steps.wanted(4)});
+    return steps.kernel();
+  }
+  const At normal = steps.scratch(call.in(0).bytes());
+  apply(steps, c, x, normal, scale_shift);
+  const std::string sum = adds ? "(x0 + x1)" : "x0";
+  std::vector<Term> terms = {{normal, in_order(call.in(0))}};
+  if (adds) terms.push_back({residual, in_order(call.in(3))});
+  steps.launch(element_launch({.value = sum + " <= 0 ? 0 : " + sum, .taken = sum + " > 0"}, terms, call.out(),
+                              steps.wanted(0), steps.wanted(4)));
   return steps.kernel();
 }
 
 struct Sums {
   At mean, rstd, weight, dweight, dbias, factors;
+  DType parameter;
 };
 
-// dweight, dbias and, where asked, the factors of dx.
-void slopes(Steps& steps, const Channels& c, DType dtype, DType parameter, At dy, At x, const Sums& sums) {
+// dweight, dbias and, where asked, the factors of dx. `mask`: of a ReLU that followed, where that is in one pass.
+void slopes(Steps& steps, const Channels& c, DType dtype, At dy, At mask, At x, const Sums& sums) {
   const At partial = steps.scratch(c.parts * 2 * c.channels * 4);
-  Launch parts = norm_launch(c, dtype, parameter, "slopes");
+  Launch parts = norm_launch(c, dtype, "slopes");
   by_parts(c, parts);
-  parts.arguments = Arguments(first_size(c), c.channels, c.plane, partial, dy, x, sums.mean, sums.rstd);
+  if (mask.where != At::Where::none) parts.defines.set("RELU");
+  parts.arguments = c.last ? Arguments(c.rows(), c.channels, partial, dy, mask, x, sums.mean, sums.rstd)
+                           : Arguments(c.samples, c.channels, c.plane, partial, dy, x, sums.mean, sums.rstd);
   steps.launch(parts);
-  Launch finish = norm_launch(c, dtype, parameter, "finish_slopes");
+  Launch finish = channel_launch(sums.parameter, "finish_slopes");
   by_warps(c, finish);
   finish.arguments = Arguments(c.parts, c.channels, static_cast<float>(c.rows()), partial, sums.mean, sums.rstd,
                                sums.weight, sums.dweight, sums.dbias, sums.factors);
   steps.launch(finish);
 }
 
+// From dy and x; the statistics are operands from `mean` on.
+void add_backward(Steps& steps, const Channels& c, At dy, At mask, At x, int mean, At dresidual) {
+  const KernelCall& call = steps.call();
+  const DType dtype = call.in(0).dtype;
+  const int weight = mean + 2;
+  const DType parameter = call.arity() > weight ? call.in(weight).dtype
+                          : call.produces(1)    ? call.out(1).dtype
+                                                : DType::f32;
+  const bool wants_dx = call.produces(0) || dresidual.where != At::Where::none;
+  const At factors = wants_dx ? steps.scratch(3 * c.channels * 4) : none();
+  slopes(steps, c, dtype, dy, mask, x,
+         {steps.contiguous(mean), steps.contiguous(mean + 1), steps.contiguous_or_none(weight), steps.wanted(1),
+          steps.wanted(2), factors, parameter});
+  if (!wants_dx) return;
+  Launch launch = norm_launch(c, dtype, "apply_backward");
+  by_elements(c, launch);
+  if (mask.where != At::Where::none) launch.defines.set("RELU");
+  launch.arguments = c.last ? Arguments(c.rows(), c.channels, steps.wanted(0), dresidual, dy, mask, x, factors)
+                            : Arguments(c.elements(), c.channels, c.plane, out(), dy, x, factors);
+  steps.launch(launch);
+}
+
 Kernel backward(const KernelCall& call) {
   Steps steps(call);
   const Channels c(call.in(0));
-  const DType dtype = call.in(0).dtype;
-  const DType parameter = call.arity() > 4 ? call.in(4).dtype : call.produces(1) ? call.out(1).dtype : DType::f32;
   const At dy = steps.contiguous(0);
-  const At x = steps.contiguous(1);
-  const At factors = call.produces(0) ? steps.scratch(3 * c.channels * 4) : none();
-  slopes(steps, c, dtype, parameter, dy, x,
-         {steps.contiguous(2), steps.contiguous(3), steps.contiguous_or_none(4), steps.wanted(1), steps.wanted(2),
-          factors});
-  if (call.produces(0)) {
-    Launch launch = norm_launch(c, dtype, parameter, "apply_backward");
-    by_elements(c, launch);
-    launch.arguments = Arguments(c.elements(), c.channels, c.plane, out(), dy, x, factors);
-    steps.launch(launch);
+  add_backward(steps, c, dy, none(), steps.contiguous(1), 2, none());
+  return steps.kernel();
+}
+
+Kernel backward_relu(const KernelCall& call) {
+  Steps steps(call);
+  const Channels c(call.in(0));
+  const At dy = steps.contiguous(0);
+  const At mask = steps.contiguous(1);
+  const At x = steps.contiguous(2);
+  if (c.last && c.vectors) {
+    add_backward(steps, c, dy, mask, x, 3, steps.wanted(3));
+    return steps.kernel();
   }
+  const At kept = call.produces(3) ? out(3) : steps.scratch(call.in(0).bytes());
+  steps.launch(element_launch({.value = "bit ? x0 : 0", .reads_mask = true}, {{dy, in_order(call.in(0))}},
+                              in_order(call.in(0)), kept, mask));
+  add_backward(steps, c, kept, none(), x, 3, none());
   return steps.kernel();
 }
 
@@ -159,14 +251,14 @@ Kernel inference(const KernelCall& call, int mean, int variance, int weight) {
   const DType parameter = weight < call.arity() ? call.in(weight).dtype : call.in(variance).dtype;
   const At x = steps.contiguous(0);
   const At scale_shift = steps.scratch(2 * c.channels * 4);
-  Launch given = norm_launch(c, call.in(0).dtype, parameter, "given");
+  Launch given = channel_launch(parameter, "given");
   given.defines.set("S", call.in(variance).dtype);
   by_channels(c, given);
   given.arguments = Arguments(c.channels, mean < 0 ? none() : steps.contiguous(mean), steps.contiguous(variance),
                               static_cast<float>(call.op.real("eps")), steps.contiguous_or_none(weight),
                               steps.contiguous_or_none(weight + 1), scale_shift);
   steps.launch(given);
-  apply(steps, c, parameter, x, scale_shift);
+  apply(steps, c, x, out(), scale_shift);
   return steps.kernel();
 }
 
@@ -177,35 +269,30 @@ Kernel inference_backward_affine(const KernelCall& call) {
   const DType parameter = call.out(0).dtype;
   const At means = steps.scratch(c.channels * 4);
   const At rstds = steps.scratch(c.channels * 4);
-  Launch given = norm_launch(c, dtype, parameter, "given_inverse");
+  Launch given = channel_launch(parameter, "given_inverse");
   given.defines.set("S", call.in(3).dtype);
   by_channels(c, given);
   given.arguments = Arguments(c.channels, steps.contiguous(2), steps.contiguous(3),
                               static_cast<float>(call.op.real("eps")), means, rstds);
   steps.launch(given);
-  slopes(steps, c, dtype, parameter, steps.contiguous(0), steps.contiguous(1),
-         {means, rstds, none(), steps.wanted(0), steps.wanted(1), none()});
+  const At dy = steps.contiguous(0);
+  slopes(steps, c, dtype, dy, none(), steps.contiguous(1),
+         {means, rstds, none(), steps.wanted(0), steps.wanted(1), none(), parameter});
   return steps.kernel();
-}
-
-Blocking together(std::vector<int> inputs) {
-  Blocking blocking;
-  blocking.rule = Blocking::Rule::together;
-  blocking.inputs = std::move(inputs);
-  blocking.outputs = {0};
-  return blocking;
 }
 
 }  // namespace
 
 void register_batch_norm_cuda(KernelTable& table) {
-  table.add("batch_norm", {forward, any_layout, together({0})});
-  table.add("batch_norm_backward", {backward, any_layout, together({0, 1})});
+  table.add("batch_norm", {forward, any_layout, planes_together({0}, {0})});
+  table.add("batch_norm_backward", {backward, any_layout, planes_together({0, 1}, {0})});
+  table.add("batch_norm_relu", {forward_relu, any_layout, planes_together({0, 3}, {0, 4})});
+  table.add("batch_norm_relu_backward", {backward_relu, any_layout, planes_together({0, 1, 2}, {0, 3})});
   table.add("batch_norm_update", {update, any_layout});
   table.add("batch_norm_inference",
-            {[](const KernelCall& call) { return inference(call, 1, 2, 3); }, any_layout, together({0})});
+            {[](const KernelCall& call) { return inference(call, 1, 2, 3); }, any_layout, planes_together({0}, {0})});
   table.add("batch_norm_inference_backward",
-            {[](const KernelCall& call) { return inference(call, -1, 1, 2); }, any_layout, together({0})});
+            {[](const KernelCall& call) { return inference(call, -1, 1, 2); }, any_layout, planes_together({0}, {0})});
   table.add("batch_norm_inference_backward_affine", {inference_backward_affine, any_layout});
 }
 

@@ -1,8 +1,13 @@
 // Convolutions: cuDNN's where it is installed and can, a thread for each result otherwise.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
 
+#include "plimsoll/device/cuda/cards.h"
 #include "plimsoll/device/cuda/runtime.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/kernels/cuda/support/elements.h"
 #include "plimsoll/kernels/cuda/support/planes.h"
 
@@ -166,8 +171,9 @@ class Described {
     dnn_.check(dnn_.conv_set_math(conv_, math_of(s)), "cudnnSetConvolutionMathType");
   }
 
+  static bool is_exact(const Sides& s) { return s.x.dtype == DType::f32 && !device::allows_tf32(); }
   static int math_of(const Sides& s) {
-    return s.x.dtype == DType::f32 ? plimsoll::cuda::kDnnFmaMath : plimsoll::cuda::kDnnTensorOpMath;
+    return is_exact(s) ? plimsoll::cuda::kDnnFmaMath : plimsoll::cuda::kDnnTensorOpMath;
   }
 
   // The first of the library's proposals that gives the same bits in every run and stays within the workspace.
@@ -185,10 +191,10 @@ class Described {
     }
     for (int i = 0; status == 0 && i < count; ++i) {
       const DnnAlgo& one = proposals[i];
-      const bool exact = s.x.dtype != DType::f32 || one.math == plimsoll::cuda::kDnnFmaMath ||
-                         one.math == plimsoll::cuda::kDnnDefaultMath;
-      if (one.status != 0 || one.deterministic != 1 || !exact) continue;
-      if (dnn_.conv_set_math(conv_, s.x.dtype == DType::f32 ? math_of(s) : one.math) != 0) continue;
+      const bool fits =
+          !is_exact(s) || one.math == plimsoll::cuda::kDnnFmaMath || one.math == plimsoll::cuda::kDnnDefaultMath;
+      if (one.status != 0 || one.deterministic != 1 || !fits) continue;
+      if (dnn_.conv_set_math(conv_, is_exact(s) ? math_of(s) : one.math) != 0) continue;
       size_t bytes = 0;
       if (workspace_of(handle, one.algo, bytes) != 0 || bytes > most_workspace) continue;
       algo_ = one.algo;
@@ -215,8 +221,13 @@ class Described {
   bool is_possible_ = false;
 };
 
+bool has_library() {
+  if (plimsoll::cuda::card_on_paper() != nullptr) return true;
+  return CompileOnly::architecture() == nullptr && Runtime::exists() && Runtime::current().dnn() != nullptr;
+}
+
 bool fits_library(const Sides& s) {
-  if (CompileOnly::architecture() != nullptr || !Runtime::exists() || Runtime::current().dnn() == nullptr) return false;
+  if (!has_library()) return false;
   const DType dtype = s.x.dtype;
   if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) return false;
   // With channels last the library compiles each of these when it is first met, for seconds.
@@ -227,6 +238,37 @@ bool fits_library(const Sides& s) {
   constexpr int64_t kMost = 1LL << 31;
   return s.x.elements() < kMost && s.y.elements() < kMost;
 }
+
+// What it is, for the records of cards.
+std::string text_of(const Sides& s, Direction direction, size_t most_workspace) {
+  const auto sizes = [](const Shape& shape) { return fmt::format("{}", fmt::join(shape.dims(), "x")); };
+  const auto three = [](const int64_t(&numbers)[3]) { return fmt::format("{}", fmt::join(numbers, ",")); };
+  constexpr std::string_view kDirections[] = {"forward", "data", "weights"};
+  return fmt::format("{} {} {} {} step {} pad {} apart {} groups {}{} within {}",
+                     kDirections[static_cast<size_t>(direction)],
+                     s.x.dtype == DType::f32 && device::allows_tf32() ? "tf32" : name(s.x.dtype), sizes(s.x.shape),
+                     sizes(s.w.shape), three(s.window.step), three(s.window.begin), three(s.window.dilation), s.groups,
+                     s.x.is_channels_last() ? " channels last" : "", most_workspace >> 20);
+}
+
+// How the library would compute it: by a description on a real card, by the records of one on paper.
+struct ByLibrary {
+  std::shared_ptr<Described> described;
+  int64_t workspace_bytes = -1;  // it cannot
+
+  ByLibrary(const Sides& s, Direction direction, size_t most_workspace) {
+    if (!fits_library(s)) return;
+    const std::string text = text_of(s, direction, most_workspace);
+    if (const plimsoll::cuda::Card* card = plimsoll::cuda::card_on_paper()) {
+      workspace_bytes = card->workspace_of(text);
+      return;
+    }
+    described = std::make_shared<Described>(s, direction, most_workspace);
+    if (described->is_possible()) workspace_bytes = static_cast<int64_t>(described->workspace_bytes());
+    plimsoll::cuda::Workspaces::note(text, workspace_bytes);
+  }
+  bool is_possible() const { return workspace_bytes >= 0; }
+};
 
 // [outputs, inputs, window] as it is in programs, and [outputs, window, inputs] as the library wants it beside channels
 // that come last.
@@ -278,18 +320,16 @@ void convolve(Steps& steps, const Sides& s, Direction direction, At x, At w, At 
   const bool last = s.x.is_channels_last() || s.y.is_channels_last();
   Sides inner = s;
   inner.x.layout = inner.y.layout = last ? Layout::channels_last : Layout::strided;
-  std::shared_ptr<Described> described;
-  if (fits_library(inner)) described = std::make_shared<Described>(inner, direction, limit);
-  if (!described || !described->is_possible()) {
+  const ByLibrary library(inner, direction, limit);
+  if (!library.is_possible()) {
     steps.launch(plain_launch(s, direction, x, w, y, bias));
     return;
   }
   const At x_at = last ? side_with_channels_last(steps, s.x, x, direction != Direction::data) : x;
   const At y_at = last ? side_with_channels_last(steps, s.y, y, direction != Direction::forward) : y;
   const At w_at = last ? filter_with_channels_last(steps, s.w, w, direction != Direction::weights) : w;
-  const size_t bytes = described->workspace_bytes();
-  const At workspace = bytes > 0 ? steps.scratch(static_cast<int64_t>(bytes)) : none();
-  steps.add([=](const Memory& memory) -> Task {
+  const At workspace = library.workspace_bytes > 0 ? steps.scratch(library.workspace_bytes) : none();
+  steps.add([=, described = library.described](const Memory& memory) -> Task {
     return [described, a = address(x_at, memory), b = address(w_at, memory), c = address(y_at, memory),
             workspace = address(workspace, memory)](device::Stream& stream) {
       described->enqueue(a, b, c, workspace, stream);

@@ -36,7 +36,12 @@ Kernel gather_backward(const KernelCall& call) {
   const At index = steps.contiguous(1);
   const At seen = steps.scratch(around.size * 4);
   const At first = steps.scratch(around.size * 4);
+  const At start = steps.scratch(around.size * 4);
+  const At filled = steps.scratch(around.size * 4 + 4);
+  const At taken = filled + around.size * 4;
+  const At list = steps.scratch(count * 4);
   steps.add(fill_bytes(seen, 0, around.size * 4));
+  steps.add(fill_bytes(filled, 0, around.size * 4 + 4));
   steps.add(fill_bytes(first, 0xFF, around.size * 4));
   steps.add(fill_bytes(out(), 0, call.out().bytes()));
   if (count == 0) return steps.kernel();
@@ -45,12 +50,20 @@ Kernel gather_backward(const KernelCall& call) {
   tally.function = "tally";
   tally.grid = {blocks_for(count)};
   tally.arguments = Arguments(around.size, count, index, seen, first, padding, FaultOf{1});
+  Launch reserve = tally;
+  reserve.function = "reserve";
+  reserve.arguments = Arguments(around.size, count, index, seen, first, start, taken);
+  Launch enlist = tally;
+  enlist.function = "enlist";
+  enlist.arguments = Arguments(around.size, count, index, seen, start, filled, list);
   Launch sums = tally;
   sums.function = "add_up";
   sums.grid = {count, around.outer};
   sums.block = {around.inner >= 128 ? 128U : 32U, 1};
-  sums.arguments = Arguments(around.size, around.inner, count, out(), dy, index, seen, first, padding);
+  sums.arguments = Arguments(around.size, around.inner, count, out(), dy, index, seen, first, start, list, padding);
   steps.launch(tally);
+  steps.launch(reserve);
+  steps.launch(enlist);
   steps.launch(sums);
   return steps.kernel();
 }

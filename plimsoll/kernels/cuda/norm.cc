@@ -93,7 +93,7 @@ void column_sums(Steps& steps, const Kind& kind, const Rows& rows, DType paramet
   const KernelCall& call = steps.call();
   const bool vectors = rows.n % 8 == 0;
   const int64_t columns = vectors ? rows.n / 8 : rows.n;
-  const int64_t parts = parts_of(rows.count, ceil_div(int64_t{132} * 4, blocks_for(columns, 64)), 8);
+  const int64_t parts = parts_of(rows.count, ceil_div(int64_t{132} * 16, blocks_for(columns, 64)), 8);
   const At partial = steps.scratch(parts * 2 * rows.n * 4);
   Launch sums = norm_launch(call, kind, rows, parameter, vectors ? "columns8" : "columns");
   sums.block = {64, 1};
@@ -101,8 +101,8 @@ void column_sums(Steps& steps, const Kind& kind, const Rows& rows, DType paramet
   sums.arguments = Arguments(rows.count, rows.n, partial, all.dy, all.x, all.mean, all.rstd);
   steps.launch(sums);
   Launch finish = norm_launch(call, kind, rows, parameter, "finish");
-  finish.block = {64, 1};
-  finish.grid = {blocks_for(rows.n, 64)};
+  finish.block = {32, 8};
+  finish.grid = {blocks_for(rows.n, 32)};
   finish.arguments = Arguments(parts, rows.n, partial, dweight, dbias);
   steps.launch(finish);
 }

@@ -2,6 +2,7 @@
 #include "plimsoll/program/ops/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plimsoll/kernels/cuda/support/sums.h"
 #include "plimsoll/program/random.h"
@@ -69,7 +70,8 @@ KernelDef adam(bool decoupled) {
     launch.grid = {std::min<int64_t>(blocks_for(call.in(0).elements(), 256, 8), 132 * 16)};
     launch.arguments = Arguments(call.in(0).elements(), out(0), steps.contiguous(1), out(1), out(2),
                                  steps.contiguous(4), steps.contiguous(5), scale_of(steps, 5), call.op.real("beta1"),
-                                 call.op.real("beta2"), real(call, "eps"), real(call, "weight_decay"));
+                                 call.op.real("beta2"), std::log(call.op.real("beta1")),
+                                 std::log(call.op.real("beta2")), real(call, "eps"), real(call, "weight_decay"));
     steps.launch(launch);
     return steps.kernel();
   };

@@ -8,7 +8,7 @@ namespace {
 
 using namespace cuda;  // NOLINT: the whole file is of it
 
-unsigned threads_for(int64_t n) { return n <= 64 ? 32 : n <= 256 ? 64 : n <= 2048 ? 128 : n <= 8192 ? 256 : 1024; }
+unsigned threads_for(int64_t n) { return n <= 64 ? 32 : n <= 256 ? 64 : n <= 2048 ? 128 : 256; }
 
 KernelDef softmax(bool log, bool backward) {
   const auto prepare = [=](const KernelCall& call) {

@@ -1,171 +1,13 @@
-// Attention by AMX tiles: T is bf16 or f16, D (16 .. 128, a multiple of 16) elements in a line of q, k and v, no mask, no
+// Attention by matrix units: T is bf16 or f16, D (16 .. 128, a multiple of 16) elements in a line of q, k and v, no mask, no
 // dropout. Tiles of 64 lines pass through shared memory; scores never leave registers. Backward takes two kernels, one by
 // keys and one by queries, so that every sum has one owner and one order.
 //   ROWS: 16-line pieces of a warp in `forward`. Lines of q, k, v are D elements without gaps, on 16-byte boundaries.
-struct Heads {
-  i64 batch, heads, queries, keys, dim, width;
-  i64 q[4], k[4], v[4], mask[4];
-  i32 causal;
-  float scale;
-};
-
-#define TILE 64
-#define PITCH (D + 8)  // of a line in shared memory, so that neighbours lie in other banks
-#define STEPS (D / 16)
-#define LOG2E 1.4426950408889634f
-#define LN2 0.6931471805599453f
-
-DEVICE u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
-
-DEVICE void multiply(float* c, const u32* a, u32 b0, u32 b1) {
-#ifdef IS_BF16
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#else
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#endif
-}
-
-DEVICE u32 packed(float low, float high) {
-  u32 both;
-#ifdef IS_BF16
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-#else
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-#endif
-  return both;
-}
-
-DEVICE float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// Lines as the second operand: 16 of them from `line` on, 16 elements from `column` on, where a line is a column of the
-// product (b[0], b[1] for the first eight lines).
-DEVICE void lines_as_columns(const T* tile, int line, int column, u32* b) {
-  const int lane = threadIdx.x & 31;
-  const T* at = tile + (line + (lane & 7) + (lane >> 4) * 8) * PITCH + column + (lane >> 3 & 1) * 8;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-               : "r"(shared_address(at)));
-}
-// The same where a line is what is summed over (b[0], b[1] for the first eight elements).
-DEVICE void lines_as_rows(const T* tile, int line, int column, u32* b) {
-  const int lane = threadIdx.x & 31;
-  const T* at = tile + (line + (lane & 15)) * PITCH + column + (lane >> 4) * 8;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-               : "r"(shared_address(at)));
-}
-
-// A tile of 64 lines from `first` on into shared memory, zeros after `count`. Not waited for.
-DEVICE void fetch(T* tile, const T* from, i64 stride, i64 first, i64 count) {
-  for (int piece = threadIdx.x; piece < TILE * (D / 8); piece += 128) {
-    const int line = piece / (D / 8), column = piece % (D / 8) * 8;
-    const bool inside = first + line < count;
-    const T* source = from + (inside ? first + line : 0) * stride + column;
-    const int bytes = inside ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(tile + line * PITCH + column)), "l"(source),
-                 "r"(bytes));
-  }
-}
-DEVICE void commit() { asm volatile("cp.async.commit_group;"); }
-template <int LEFT>
-DEVICE void arrived() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
-}
-
-// 16 lines as the first operand, straight from memory: `line` is the first, zeros after `count`.
-DEVICE void first_operand(const T* from, i64 stride, i64 line, i64 count, u32 (*a)[4]) {
-  const int lane = threadIdx.x & 31;
-  const i64 row = line + (lane >> 2);
-  const int column = (lane & 3) * 2;
-#pragma unroll
-  for (int k = 0; k < STEPS; ++k) {
-#pragma unroll
-    for (int part = 0; part < 4; ++part) {
-      const i64 at = row + (part & 1) * 8;
-      a[k][part] = at < count ? *(const u32*)(from + at * stride + k * 16 + column + (part >> 1) * 8) : 0;
-    }
-  }
-}
-
-DEVICE void store_lines(T* to, i64 line, i64 count, const float (*sums)[4], float factor0, float factor1) {
-  const int lane = threadIdx.x & 31;
-  const i64 row = line + (lane >> 2);
-  const int column = (lane & 3) * 2;
-#pragma unroll
-  for (int n = 0; n < D / 8; ++n) {
-    if (row < count) *(u32*)(to + row * D + n * 8 + column) = packed(sums[n][0] * factor0, sums[n][1] * factor0);
-    if (row + 8 < count) *(u32*)(to + (row + 8) * D + n * 8 + column) = packed(sums[n][2] * factor1, sums[n][3] * factor1);
-  }
-}
-
-DEVICE float over_four(float x, bool largest) {
-#pragma unroll
-  for (int step = 1; step <= 2; step <<= 1) {
-    const float other = __shfl_xor_sync(0xffffffffu, x, step);
-    x = largest ? fmaxf(x, other) : x + other;
-  }
-  return x;
-}
-
-// sums[8 tiles of 8 columns] += a (16 x D) times the 64 lines of a tile, for COUNT pieces of 16 lines.
-template <int COUNT>
-DEVICE void scores_of(float (*sums)[TILE / 8][4], const u32 (*a)[STEPS][4], const T* tile) {
-#pragma unroll
-  for (int k = 0; k < STEPS; ++k) {
-#pragma unroll
-    for (int pair = 0; pair < TILE / 16; ++pair) {
-      u32 b[4];
-      lines_as_columns(tile, pair * 16, k * 16, b);
-#pragma unroll
-      for (int r = 0; r < COUNT; ++r) {
-        multiply(sums[r][2 * pair], a[r][k], b[0], b[1]);
-        multiply(sums[r][2 * pair + 1], a[r][k], b[2], b[3]);
-      }
-    }
-  }
-}
-
-// sums (16 x D) += weights (16 x 64) times the 64 lines of a tile, likewise.
-template <int COUNT>
-DEVICE void add_weighted(float (*sums)[D / 8][4], const float (*weights)[TILE / 8][4], const T* tile) {
-#pragma unroll
-  for (int k = 0; k < TILE / 16; ++k) {
-    u32 a[COUNT][4];
-#pragma unroll
-    for (int r = 0; r < COUNT; ++r) {
-      const float (*w)[4] = weights[r];
-      a[r][0] = packed(w[2 * k][0], w[2 * k][1]);
-      a[r][1] = packed(w[2 * k][2], w[2 * k][3]);
-      a[r][2] = packed(w[2 * k + 1][0], w[2 * k + 1][1]);
-      a[r][3] = packed(w[2 * k + 1][2], w[2 * k + 1][3]);
-    }
-#pragma unroll
-    for (int pair = 0; pair < D / 16; ++pair) {
-      u32 b[4];
-      lines_as_rows(tile, k * 16, pair * 16, b);
-#pragma unroll
-      for (int r = 0; r < COUNT; ++r) {
-        multiply(sums[r][2 * pair], a[r], b[0], b[1]);
-        multiply(sums[r][2 * pair + 1], a[r], b[2], b[3]);
-      }
-    }
-  }
-}
-
 #define LINES (64 * ROWS)  // queries of a block
 
 #ifdef FORWARD
-KERNEL __launch_bounds__(128) forward(Heads h, T* y, float* lse, const T* q, const T* k, const T* v) {
+KERNEL __launch_bounds__(128, FORWARD_BLOCKS) forward(Heads h, T* y, float* lse, const T* q, const T* k, const T* v) {
   extern __shared__ uint4 memory[];
-  T* const tiles = (T*)memory;  // k, v, k, v
+  T* const tiles = tiles_in(memory);  // k, v, k, v
   const i64 both = blockIdx.y;
   const i64 batch = both / h.heads, head = both % h.heads;
   const i64 block = (i64)gridDim.x - 1 - blockIdx.x;  // the longest first, where they differ
@@ -282,10 +124,10 @@ KERNEL inner(Heads h, float* delta, const T* dy, const T* y) {
 }
 
 // dk and dv of 64 keys, 16 for each warp; goes over the queries.
-KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const T* q, const T* k, const T* v, const float* lse,
+KERNEL __launch_bounds__(128, BACKWARD_BLOCKS) by_keys(Heads h, T* dk, T* dv, const T* dy, const T* q, const T* k, const T* v, const float* lse,
                                       const float* delta) {
   extern __shared__ uint4 memory[];
-  T* const tiles = (T*)memory;  // q, dy, q, dy
+  T* const tiles = tiles_in(memory);  // q, dy, q, dy
   float* const numbers = (float*)(tiles + 4 * TILE * PITCH);  // lse and delta of each query, twice
   const i64 both = blockIdx.y;
   const i64 batch = both / h.heads, head = both % h.heads;
@@ -356,10 +198,10 @@ KERNEL __launch_bounds__(128) by_keys(Heads h, T* dk, T* dv, const T* dy, const 
 }
 
 // dq of 64 queries, 16 for each warp; goes over the keys.
-KERNEL __launch_bounds__(128) by_queries(Heads h, T* dq, const T* dy, const T* q, const T* k, const T* v, const float* lse,
+KERNEL __launch_bounds__(128, BACKWARD_BLOCKS) by_queries(Heads h, T* dq, const T* dy, const T* q, const T* k, const T* v, const float* lse,
                                          const float* delta) {
   extern __shared__ uint4 memory[];
-  T* const tiles = (T*)memory;  // k, v, k, v
+  T* const tiles = tiles_in(memory);  // k, v, k, v
   const i64 both = blockIdx.y;
   const i64 batch = both / h.heads, head = both % h.heads;
   const i64 block = (i64)gridDim.x - 1 - blockIdx.x;

@@ -146,6 +146,39 @@ DEVICE void store8(T* to, const W* from) {
   for (int k = 0; k < 8; ++k) all.element[k] = narrow<T>(from[k]);
   *(Block16<8 * sizeof(T)>*)to = all.block;
 }
+// The same where all of a launch's addresses are on such boundaries (ALIGNED, which binding finds out) and what is added
+// to them is whole vectors: without a look at each.
+#ifdef ALIGNED
+template <class T>
+DEVICE void read8(const T* from, typename Wide<T>::type* to) {
+  union {
+    Block16<8 * sizeof(T)> block;
+    T element[8];
+  } all;
+  all.block = *(const Block16<8 * sizeof(T)>*)from;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) to[k] = wide(all.element[k]);
+}
+template <class T, class W>
+DEVICE void write8(T* to, const W* from) {
+  union {
+    Block16<8 * sizeof(T)> block;
+    T element[8];
+  } all;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) all.element[k] = narrow<T>(from[k]);
+  *(Block16<8 * sizeof(T)>*)to = all.block;
+}
+#else
+template <class T>
+DEVICE void read8(const T* from, typename Wide<T>::type* to) {
+  load8(from, to);
+}
+template <class T, class W>
+DEVICE void write8(T* to, const W* from) {
+  store8(to, from);
+}
+#endif
 DEVICE bool is_aligned(const void* at) { return ((u64)at & 15) == 0; }
 
 // ---- strided operands ----

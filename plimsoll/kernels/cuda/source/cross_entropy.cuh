@@ -16,6 +16,19 @@ DEVICE Running joined(Running a, Running b) {
   return all;
 }
 
+// Eight at once, so that the sum is scaled once for them.
+DEVICE void add_eight(Running& all, const float* v) {
+  float largest = all.largest;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) largest = fmaxf(largest, v[k]);
+  if (largest == -INFINITE) return;
+  float sum = all.sum * __expf(all.largest - largest);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) sum += __expf(v[k] - largest);
+  all.largest = largest;
+  all.sum = sum;
+}
+
 DEVICE void add_to(Running& all, float v) {
   if (v > all.largest) {
     all.sum = all.sum * expf(all.largest - v) + 1;
@@ -61,11 +74,9 @@ KERNEL forward(i64 n, i64 stride, const T* logits, const INDEX* targets, float* 
     for (i64 i = head + 8 * threadIdx.x; i < end; i += 8 * blockDim.x) {
       float v[8];
       load8(logits + start + i, v);
+      add_eight(all, v);
 #pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        add_to(all, v[k]);
-        logits_sum += v[k];
-      }
+      for (int k = 0; k < 8; ++k) logits_sum += v[k];
     }
     for (i64 i = threadIdx.x; i < head + n - end; i += blockDim.x) {
       const float v = wide(logits[start + (i < head ? i : end + i - head)]);
@@ -146,7 +157,7 @@ KERNEL backward(i64 n, i64 stride, T* dx, const float* dloss, i32 each, const T*
       load8(logits + start + i, v);
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
-        v[k] = counts ? slope * (expf(v[k] - base) - share - (i + k == target ? 1 - smoothing : 0)) : 0;
+        v[k] = counts ? slope * (__expf(v[k] - base) - share - (i + k == target ? 1 - smoothing : 0)) : 0;
       }
       store8(dx + start + i, v);
     }

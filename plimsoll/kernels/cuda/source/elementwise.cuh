@@ -79,5 +79,8 @@ KERNEL run(i64 n, OUT* y, u8* mask, const T0* a, const T1* b, const T2* c, Walk 
 #endif
   if (y == 0) return;
   if (count == 8 && is_aligned(y)) return store8(y + first, results);
-  for (int k = 0; k < count; ++k) y[first + k] = narrow<OUT>(results[k]);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    if (k < count) y[first + k] = narrow<OUT>(results[k]);
+  }
 }

@@ -32,11 +32,33 @@ KERNEL tally(i64 size, i64 count, const INDEX* index, u32* seen, u32* first, i64
   atomicMin(first + row, (u32)i);
 }
 
+// Where the places that name a row begin in a list, for rows that are named more than once; which rows come first there
+// says nothing. `taken` is 0 before.
+KERNEL reserve(i64 size, i64 count, const INDEX* index, const u32* seen, const u32* first, u32* start, u32* taken) {
+  const i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  i64 row = index[i];
+  if (row < 0) row += size;
+  if (row < 0 || row >= size || first[row] != (u32)i || seen[row] < 2) return;
+  start[row] = atomicAdd(taken, seen[row]);
+}
+
+// The list, each row's places in any order; `filled` is 0 before.
+KERNEL enlist(i64 size, i64 count, const INDEX* index, const u32* seen, const u32* start, u32* filled, u32* list) {
+  const i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  i64 row = index[i];
+  if (row < 0) row += size;
+  if (row < 0 || row >= size || seen[row] < 2) return;
+  list[start[row] + atomicAdd(filled + row, 1u)] = (u32)i;
+}
+
 // A block for each place of the index and each outer: the first that names a row adds up all that do, in their order.
-// Places of a few at a time are found by all threads together.
-KERNEL add_up(i64 size, i64 inner, i64 count, T* dx, const T* dy, const INDEX* index, const u32* seen, const u32* first, i64 padding) {
-  __shared__ u32 found[128];
-  __shared__ u32 found_count;
+#define SORTED 2048  // places at a time
+KERNEL add_up(i64 size, i64 inner, i64 count, T* dx, const T* dy, const INDEX* index, const u32* seen, const u32* first,
+              const u32* start, const u32* list, i64 padding) {
+  __shared__ u32 given[SORTED], sorted[SORTED];
+  __shared__ u32 kept;
   const i64 i = blockIdx.x;
   const i64 outer = blockIdx.y;
   i64 row = index[i];
@@ -49,37 +71,40 @@ KERNEL add_up(i64 size, i64 inner, i64 count, T* dx, const T* dy, const INDEX* i
     for (i64 j = threadIdx.x; j < inner; j += blockDim.x) to[j] = from[i * inner + j];
     return;
   }
+  const u32* const places = list + start[row];
   // Columns of this thread, eight in registers at a time.
   for (i64 base = 0; base < inner; base += 8 * (i64)blockDim.x) {
     float sum[8] = {};
     u32 done = 0;
-    for (i64 start = i; done < total && start < count; start += 128) {
+    // Places from `low` up to `low` + width, as many as surely fit; all of them at once where they do.
+    const u32 width = total <= SORTED ? 0xffffffffu : SORTED;
+    for (u32 low = 0; done < total; low += width) {
       __syncthreads();
-      if (threadIdx.x == 0) found_count = 0;
+      if (threadIdx.x == 0) kept = 0;
       __syncthreads();
-      // Warp 0 collects in order: 128 places by ballots.
-      if (threadIdx.x < 32) {
-        u32 so_far = 0;
-        for (int k = 0; k < 4; ++k) {
-          const i64 at = start + 32 * k + threadIdx.x;
-          i64 named = at < count ? (i64)index[at] : -1;
-          if (at < count && named < 0) named += size;
-          const u32 votes = __ballot_sync(0xffffffffu, at < count && named == row);
-          if (votes >> threadIdx.x & 1) found[so_far + __popc(votes & ((1u << threadIdx.x) - 1))] = (u32)at;
-          so_far += __popc(votes);
-        }
-        if (threadIdx.x == 0) found_count = so_far;
+      for (u32 f = threadIdx.x; f < total; f += blockDim.x) {
+        const u32 place = places[f];
+        if (place - low < width) given[atomicAdd(&kept, 1u)] = place;
       }
       __syncthreads();
-      for (u32 f = 0; f < found_count; ++f) {
-        const T* line = from + (i64)found[f] * inner;
+      const u32 found = kept;
+      for (u32 f = threadIdx.x; f < found; f += blockDim.x) {
+        const u32 own = given[f];
+        u32 rank = 0;
+        for (u32 other = 0; other < found; ++other) rank += given[other] < own;
+        sorted[rank] = own;
+      }
+      __syncthreads();
+#pragma unroll 4
+      for (u32 f = 0; f < found; ++f) {
+        const T* line = from + (i64)sorted[f] * inner;
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
           const i64 j = base + threadIdx.x + k * (i64)blockDim.x;
           if (j < inner) sum[k] += wide(line[j]);
         }
       }
-      done += found_count;
+      done += found;
     }
 #pragma unroll
     for (int k = 0; k < 8; ++k) {

@@ -24,12 +24,12 @@ KERNEL run(i64 n, W* w, const W* dw, S0* velocity, const RATE* rate_at, const SC
 
 #ifdef ADAM
 KERNEL run(i64 n, W* w, const W* dw, S0* means, S1* squares, const STEP* step, const RATE* rate_at, const SCALE* scale_at, double beta1,
-           double beta2, float eps, float decay) {
-  __shared__ float shares[2];
+           double beta2, double log_beta1, double log_beta2, float eps, float decay) {
+  __shared__ float shares[2];  // what to multiply by, for sums that began at zero
   const float rate = wide(rate_at[0]), scale = scale_at != 0 ? wide(scale_at[0]) : 1.0f;
   if (threadIdx.x == 0) {
-    shares[0] = (float)(1 - pow(beta1, (double)step[0]));
-    shares[1] = (float)(1 - pow(beta2, (double)step[0]));
+    shares[0] = (float)(-1 / expm1((double)step[0] * log_beta1));
+    shares[1] = (float)(-1 / expm1((double)step[0] * log_beta2));
   }
   __syncthreads();
   if (scale != scale) return;
@@ -43,11 +43,13 @@ KERNEL run(i64 n, W* w, const W* dw, S0* means, S1* squares, const STEP* step, c
       load8(means + i, mean);
       load8(squares + i, square);
     } else {
-      for (int k = 0; k < count; ++k) {
-        v[k] = wide(w[i + k]);
-        slope[k] = wide(dw[i + k]);
-        mean[k] = wide(means[i + k]);
-        square[k] = wide(squares[i + k]);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        const i64 at = k < count ? i + k : i;
+        v[k] = wide(w[at]);
+        slope[k] = wide(dw[at]);
+        mean[k] = wide(means[at]);
+        square[k] = wide(squares[at]);
       }
     }
 #pragma unroll
@@ -56,14 +58,16 @@ KERNEL run(i64 n, W* w, const W* dw, S0* means, S1* squares, const STEP* step, c
       mean[k] = b1 * mean[k] + c1 * gradient;
       square[k] = b2 * square[k] + c2 * gradient * gradient;
       const float kept = DECOUPLED ? v[k] * (1 - rate * decay) : v[k];
-      v[k] = kept - rate * (mean[k] / shares[0]) / (sqrtf(square[k] / shares[1]) + eps);
+      v[k] = kept - rate * (mean[k] * shares[0]) / (sqrtf(square[k] * shares[1]) + eps);
     }
     if (count == 8) {
       store8(w + i, v);
       store8(means + i, mean);
       store8(squares + i, square);
     } else {
-      for (int k = 0; k < count; ++k) {
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        if (k >= count) continue;
         w[i + k] = narrow<W>(v[k]);
         means[i + k] = narrow<S0>(mean[k]);
         squares[i + k] = narrow<S1>(square[k]);

@@ -15,7 +15,7 @@ KERNEL forward(i64 n, i64 groups, i64 of_group, i64 plane, T* y, float* mean_out
     for (int part = 0; part < MOST; ++part) {
       const i64 j = 8 * (threadIdx.x + part * (i64)blockDim.x);
       if (j < n) {
-        load8(from + j, v[part]);
+        read8(from + j, v[part]);
 #pragma unroll
         for (int k = 0; k < 8; ++k) sum += v[part][k];
       }
@@ -45,15 +45,15 @@ KERNEL forward(i64 n, i64 groups, i64 of_group, i64 plane, T* y, float* mean_out
       const i64 j = 8 * (threadIdx.x + part * (i64)blockDim.x);
       if (j < n) {
         float w[8], b[8];
-        if (weight != 0) load8(weight + j, w);
-        if (bias != 0) load8(bias + j, b);
+        if (weight != 0) read8(weight + j, w);
+        if (bias != 0) read8(bias + j, b);
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
           v[part][k] = (v[part][k] - mean) * rstd;
           if (weight != 0) v[part][k] *= w[k];
           if (bias != 0) v[part][k] += b[k];
         }
-        store8(to + j, v[part]);
+        write8(to + j, v[part]);
       }
     }
     return;
@@ -105,9 +105,9 @@ KERNEL backward(i64 n, i64 groups, i64 of_group, i64 plane, T* dx, const T* dy, 
       const i64 j = 8 * (threadIdx.x + part * (i64)blockDim.x);
       if (j < n) {
         float w[8];
-        load8(dy + row * n + j, g[part]);
-        load8(x + row * n + j, v[part]);
-        if (weight != 0) load8(weight + j, w);
+        read8(dy + row * n + j, g[part]);
+        read8(x + row * n + j, v[part]);
+        if (weight != 0) read8(weight + j, w);
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
           if (weight != 0) g[part][k] *= w[k];
@@ -129,7 +129,7 @@ KERNEL backward(i64 n, i64 groups, i64 of_group, i64 plane, T* dx, const T* dy, 
       if (j < n) {
 #pragma unroll
         for (int k = 0; k < 8; ++k) g[part][k] = rstd * (g[part][k] - level - v[part][k] * slope);
-        store8(dx + row * n + j, g[part]);
+        write8(dx + row * n + j, g[part]);
       }
     }
     return;
@@ -161,11 +161,12 @@ KERNEL columns8(i64 rows, i64 n, float* partial, const T* dy, const T* x, const 
   const i64 j = 8 * ((i64)blockIdx.x * blockDim.x + threadIdx.x);
   if (j >= n) return;
   float dweight[8] = {}, dbias[8] = {};
-#pragma unroll 2
-  for (i64 row = begin_of(rows, blockIdx.y, gridDim.y); row < begin_of(rows, blockIdx.y + 1, gridDim.y); ++row) {
+  const i64 last = begin_of(rows, blockIdx.y + 1, gridDim.y);
+#pragma unroll 4
+  for (i64 row = begin_of(rows, blockIdx.y, gridDim.y); row < last; ++row) {
     float d[8], v[8];
-    load8(dy + row * n + j, d);
-    load8(x + row * n + j, v);
+    read8(dy + row * n + j, d);
+    read8(x + row * n + j, v);
     const float rstd = rstds[row];
 #ifdef CENTRED
     const float mean = means[row];
@@ -225,14 +226,25 @@ KERNEL channels(i64 samples, i64 count, i64 groups, i64 of_group, i64 plane, P* 
   if (dbias != 0) dbias[channel] = narrow<P>(bias_sum);
 }
 
+// Blocks of 32 columns and 8 parts at a time.
 KERNEL finish(i64 parts, i64 n, const float* partial, P* dweight, P* dbias) {
-  const i64 j = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-  if (j >= n) return;
+  __shared__ float shared[2][8][32];
+  const i64 j = (i64)blockIdx.x * 32 + threadIdx.x;
   float weight_sum = 0, bias_sum = 0;
-#pragma unroll 8
-  for (i64 part = 0; part < parts; ++part) {
-    weight_sum += partial[part * 2 * n + j];
-    bias_sum += partial[part * 2 * n + n + j];
+  if (j < n) {
+#pragma unroll 4
+    for (i64 part = threadIdx.y; part < parts; part += 8) {
+      weight_sum += partial[part * 2 * n + j];
+      bias_sum += partial[part * 2 * n + n + j];
+    }
+  }
+  shared[0][threadIdx.y][threadIdx.x] = weight_sum;
+  shared[1][threadIdx.y][threadIdx.x] = bias_sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || j >= n) return;
+  for (int k = 1; k < 8; ++k) {
+    weight_sum += shared[0][k][threadIdx.x];
+    bias_sum += shared[1][k][threadIdx.x];
   }
   if (dweight != 0) dweight[j] = narrow<P>(weight_sum);
   if (dbias != 0) dbias[j] = narrow<P>(bias_sum);

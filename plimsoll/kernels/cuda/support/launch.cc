@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "plimsoll/base/bytes.h"
@@ -37,15 +38,16 @@ struct DeviceFault {
 };
 
 Task bind_launch(const Launch& launch, const Memory& memory) {
+  const std::string text = text_of(launch, launch.arguments.are_aligned(memory));
   if (CompileOnly::architecture() != nullptr) {
-    plimsoll::cuda::machine_code(text_of(launch), launch.source, *CompileOnly::architecture());
+    plimsoll::cuda::machine_code(text, launch.source, *CompileOnly::architecture());
     return [](device::Stream&) {};
   }
   Runtime& runtime = Runtime::current();
   auto bound = std::make_shared<Bound>();
   bound->values = launch.arguments.bound(memory);
   for (std::vector<std::byte>& value : bound->values) bound->places.push_back(value.data());
-  bound->function = runtime.modules().function(text_of(launch), launch.source, launch.function.c_str());
+  bound->function = runtime.modules().function(text, launch.source, launch.function.c_str());
   bound->name = launch.source + "." + launch.function;
   if (launch.shared_bytes > 48 * 1024) {
     runtime.check(runtime.compute().func_set_attribute(bound->function, plimsoll::cuda::kFunctionMaxDynamicShared,
@@ -75,6 +77,13 @@ std::byte* address(const At& at, const Memory& memory) {
   return base == nullptr ? nullptr : base + at.offset;
 }
 
+bool Arguments::are_aligned(const Memory& memory) const {
+  return std::all_of(parts_.begin(), parts_.end(), [&](const auto& part) {
+    const At* at = std::get_if<At>(&part);
+    return at == nullptr || reinterpret_cast<uintptr_t>(address(*at, memory)) % 16 == 0;
+  });
+}
+
 std::vector<std::vector<std::byte>> Arguments::bound(const Memory& memory) const {
   std::vector<std::vector<std::byte>> values;
   for (const auto& part : parts_) {
@@ -101,8 +110,10 @@ Defines& Defines::set(std::string_view name, DType dtype) { return set(name, typ
 
 std::string_view type_name(DType dtype) { return dtype == DType::boolean ? "boolean" : name(dtype); }
 
-std::string text_of(const Launch& launch) {
-  return fmt::format("{}\n{}\n{}", kernel_source("common"), launch.defines.text(), kernel_source(launch.source));
+std::string text_of(const Launch& launch, bool aligned) {
+  return fmt::format("{}{}\n{}\n{}\n{}", aligned ? "#define ALIGNED 1\n" : "", kernel_source("common"),
+                     launch.defines.text(), launch.before.empty() ? "" : kernel_source(launch.before),
+                     kernel_source(launch.source));
 }
 
 Step step(Launch launch) {

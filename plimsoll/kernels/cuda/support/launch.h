@@ -64,6 +64,8 @@ class Arguments {
     parts_.emplace_back(bytes_of_struct(value));
   }
 
+  // Whether all addresses are on the boundaries of vectors of 16 bytes.
+  bool are_aligned(const Memory& memory) const;
   // The bytes of each argument with the addresses of `memory`.
   std::vector<std::vector<std::byte>> bound(const Memory& memory) const;
 
@@ -98,6 +100,7 @@ struct Launch {
   explicit Launch(std::string text) : source(std::move(text)) {}
 
   std::string source;  // kernels/cuda/source/<source>.cuh
+  std::string before;  // another text that comes before it; may be empty
   Defines defines;
   std::string function = "run";
   Grid grid;
@@ -116,8 +119,8 @@ Step copy_bytes(At to, At from, int64_t bytes);
 // One after the other.
 Kernel kernel_of(std::vector<Step> steps, int64_t scratch_bytes = 0);
 
-// The whole text of a launch, as it is compiled.
-std::string text_of(const Launch& launch);
+// The whole text of a launch, as it is compiled; `aligned`: as Arguments::are_aligned says.
+std::string text_of(const Launch& launch, bool aligned);
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

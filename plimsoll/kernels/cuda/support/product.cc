@@ -6,7 +6,9 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/cuda/cards.h"
 #include "plimsoll/device/cuda/runtime.h"
+#include "plimsoll/device/device.h"
 
 namespace plimsoll::kernels::cuda {
 namespace {
@@ -29,7 +31,10 @@ int64_t workspace_of(const Product& p) {
   return work < 1e7 ? 0 : work < 1e9 ? kWorkspace / 8 : kWorkspace;
 }
 
-bool has_library() { return CompileOnly::architecture() == nullptr && CublasLt::find() != nullptr; }
+bool has_library() {
+  if (plimsoll::cuda::card_on_paper() != nullptr) return true;
+  return CompileOnly::architecture() == nullptr && CublasLt::find() != nullptr;
+}
 
 bool is_supported(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
@@ -63,8 +68,9 @@ class Bound {
         workspace_(workspace),
         workspace_bytes_(static_cast<size_t>(workspace_bytes)),
         beta_(p.adds ? 1 : 0) {
-    CublasLt::check(lt_.desc_create(&desc_, plimsoll::cuda::kLtCompute32, plimsoll::cuda::kLtReal32),
-                    "cublasLtMatmulDescCreate");
+    const bool tf32 = p.dtype == DType::f32 && device::allows_tf32();
+    const int compute = tf32 ? plimsoll::cuda::kLtComputeTf32 : plimsoll::cuda::kLtCompute32;
+    CublasLt::check(lt_.desc_create(&desc_, compute, plimsoll::cuda::kLtReal32), "cublasLtMatmulDescCreate");
     layout_b_ = operand(p, p.b, p.k, p.n, plimsoll::cuda::kLtDescTransA);
     layout_a_ = operand(p, p.a, p.m, p.k, plimsoll::cuda::kLtDescTransB);
     layout_c_ = layout(p, p.n, p.m, std::max(p.c.row, p.n), p.c.batch);
@@ -175,31 +181,69 @@ Walk batch_walk(int64_t batches, int64_t stride) {
 
 // ---- rows that are not whole vectors ----
 
-// Large products of 2-byte elements are several times slower where a row does not begin on a 16-byte boundary (a
-// vocabulary of 50257): such an operand or result passes through scratch, some rows of the result at a time.
+// Large products of 2-byte elements are several times slower where a size that rows have is not a whole number of
+// 16-byte vectors (a vocabulary of 50257): such operands and results pass through scratch, where rows are longer, some
+// rows of the result at a time. What is added is zero, and of the result left behind.
 constexpr int64_t kStagedBytes = int64_t{768} << 20;
 constexpr double kLeastStaged = 2e10;  // products
 
-bool has_whole_vectors(int64_t pitch) { return pitch % 8 == 0; }
+bool is_whole_vectors(int64_t elements) { return elements % 8 == 0; }
 int64_t in_whole_vectors(int64_t elements) { return align_up(elements, int64_t{8}); }
 bool is_by_rows(const Matrix& matrix) { return matrix.column == 1; }
 int64_t pitch_of(const Matrix& matrix) { return is_by_rows(matrix) ? matrix.row : matrix.column; }
 
+// What of a product passes through scratch.
+struct Staging {
+  bool a, c;
+  int64_t k, n;  // as they are multiplied
+  bool b;        // has lines of zeros added
+
+  explicit Staging(const Product& p)
+      : a(!is_whole_vectors(pitch_of(p.a))),
+        c(!is_whole_vectors(p.c.row)),
+        k(a && is_by_rows(p.a) ? in_whole_vectors(p.k) : p.k),
+        n(c ? in_whole_vectors(p.n) : p.n),
+        b(k != p.k || n != p.n) {}
+  // Of b: its lines are added to where they are what is longer, and nothing else can be.
+  bool is_possible(const Product& p) const { return is_by_rows(p.b) ? n == p.n : k == p.k; }
+};
+
 bool is_staged(const Product& p) {
-  if (element_bytes(p.dtype) != 2 || p.batches != 1 || p.adds || !has_whole_vectors(pitch_of(p.b))) return false;
+  if (element_bytes(p.dtype) != 2 || p.batches != 1 || !is_whole_vectors(pitch_of(p.b))) return false;
+  if (p.adds && !is_whole_vectors(p.c.row)) return false;
   if (static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) < kLeastStaged) return false;
-  return !has_whole_vectors(pitch_of(p.a)) || !has_whole_vectors(p.c.row);
+  const Staging staging(p);
+  return (staging.a || staging.c) && staging.is_possible(p);
 }
 
-void copy_rows(Steps& steps, int64_t rows, int64_t columns, At from, int64_t from_pitch, At to, int64_t to_pitch) {
+struct RowsOf {
+  At at;
+  int64_t columns;
+  int64_t pitch;
+};
+
+void copy_rows(Steps& steps, int64_t rows, const RowsOf& from, const RowsOf& to) {
   constexpr int64_t kMostRows = 65535;
   for (int64_t first = 0; first < rows; first += kMostRows) {
     Launch launch{"rows"};
-    launch.grid = {blocks_for(columns, 256, 8), std::min(kMostRows, rows - first)};
-    launch.arguments =
-        Arguments(columns, from + first * from_pitch * 2, from_pitch, to + first * to_pitch * 2, to_pitch);
+    launch.grid = {blocks_for(to.columns + 7, 256, 8), std::min(kMostRows, rows - first)};
+    launch.arguments = Arguments(from.columns, to.columns, from.at + first * from.pitch * 2, from.pitch,
+                                 to.at + first * to.pitch * 2, to.pitch);
     steps.launch(launch);
   }
+}
+
+// b with lines of zeros after its own.
+Matrix lengthened(Steps& steps, const Product& p, const Staging& staging) {
+  const bool by_rows = is_by_rows(p.b);
+  const int64_t line = by_rows ? p.n : p.k;
+  const int64_t lines = by_rows ? p.k : p.n;
+  const int64_t wanted = by_rows ? staging.k : staging.n;
+  const int64_t pitch = pitch_of(p.b);
+  const At copy = steps.scratch(wanted * line * 2);
+  copy_rows(steps, lines, {p.b.at, line, pitch}, {copy, line, line});
+  steps.add(fill_bytes(copy + lines * line * 2, 0, (wanted - lines) * line * 2));
+  return by_rows ? Matrix{copy, line, 1, 0} : Matrix{copy, 1, line, 0};
 }
 
 void multiply_by_library(Steps& steps, const Product& p, At workspace, int64_t bytes) {
@@ -210,29 +254,36 @@ void multiply_by_library(Steps& steps, const Product& p, At workspace, int64_t b
 }
 
 void multiply_staged(Steps& steps, const Product& p, At workspace, int64_t bytes) {
-  const bool stages_a = !has_whole_vectors(pitch_of(p.a));
-  const bool stages_c = !has_whole_vectors(p.c.row);
-  const int64_t k_pitch = in_whole_vectors(p.k);
-  const int64_t n_pitch = in_whole_vectors(p.n);
-  const int64_t of_row = 2 * ((stages_a ? k_pitch : 0) + (stages_c ? n_pitch : 0));
+  const Staging staging(p);
+  const int64_t of_row = 2 * ((staging.a ? in_whole_vectors(p.k) : 0) + (staging.c ? staging.n : 0));
   const int64_t most = std::clamp<int64_t>(kStagedBytes / of_row / 128 * 128, 128, align_up(p.m, int64_t{128}));
-  const At staged_a = stages_a ? steps.scratch(most * k_pitch * 2) : none();
-  const At staged_c = stages_c ? steps.scratch(most * n_pitch * 2) : none();
+  const At staged_a = staging.a ? steps.scratch(most * in_whole_vectors(p.k) * 2) : none();
+  const At staged_c = staging.c ? steps.scratch(most * staging.n * 2) : none();
+  const Matrix b = staging.b ? lengthened(steps, p, staging) : p.b;
+  At bias = p.bias;
+  if (staging.n != p.n && bias.where != At::Where::none) {
+    bias = steps.scratch(staging.n * 2);
+    steps.add(copy_bytes(bias, p.bias, p.n * 2));
+  }
   for (int64_t first = 0; first < p.m; first += most) {
     Product part = p;
     part.m = std::min(most, p.m - first);
+    part.k = staging.k;
+    part.n = staging.n;
+    part.b = b;
+    part.bias = bias;
     part.a.at = p.a.at + first * p.a.row * 2;
     part.c.at = p.c.at + first * p.c.row * 2;
-    if (stages_a && is_by_rows(p.a)) {
-      copy_rows(steps, part.m, p.k, part.a.at, p.a.row, staged_a, k_pitch);
-      part.a = {staged_a, k_pitch, 1, 0};
-    } else if (stages_a) {
-      copy_rows(steps, p.k, part.m, part.a.at, p.a.column, staged_a, most);
+    if (staging.a && is_by_rows(p.a)) {
+      copy_rows(steps, part.m, {part.a.at, p.k, p.a.row}, {staged_a, staging.k, staging.k});
+      part.a = {staged_a, staging.k, 1, 0};
+    } else if (staging.a) {
+      copy_rows(steps, p.k, {part.a.at, part.m, p.a.column}, {staged_a, part.m, most});
       part.a = {staged_a, 1, most, 0};
     }
-    if (stages_c) part.c = {staged_c, n_pitch, 1, 0};
+    if (staging.c) part.c = {staged_c, staging.n, 1, 0};
     multiply_by_library(steps, part, workspace, bytes);
-    if (stages_c) copy_rows(steps, part.m, p.n, staged_c, n_pitch, p.c.at + first * p.c.row * 2, p.c.row);
+    if (staging.c) copy_rows(steps, part.m, {staged_c, p.n, staging.n}, {p.c.at + first * p.c.row * 2, p.n, p.c.row});
   }
 }
 

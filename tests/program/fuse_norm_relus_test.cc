@@ -1,0 +1,93 @@
+#include "plimsoll/program/passes/fuse_norm_relus.h"
+
+#include <gtest/gtest.h>
+
+#include "pass_check.h"
+#include "plimsoll/program/passes/dead_code.h"
+#include "plimsoll/program/text.h"
+
+namespace plimsoll::program {
+namespace {
+
+constexpr double kRounding = 1e-12;
+
+Program fused(Program program) { return eliminate_dead_code(fuse_norm_relus(std::move(program))); }
+
+TEST(FuseNormRelus, TakesInTheReluAndASum) {
+  check_pass(R"(
+input %x: f32[2,3,5]
+input %q: f32[2,3,5]
+parameter %w: f32[3]
+parameter %b: f32[3]
+%a = batch_norm(%x, %w, %b)
+%y, %mask = relu(%a)
+%c = batch_norm(%x, %w, %b)
+%s = add(%q, %c)
+%z = relu(%s)
+output %y
+output %z
+output %mask)",
+             fused, R"(
+input %x: f32[2,3,5]
+input %q: f32[2,3,5]
+parameter %w: f32[3]
+parameter %b: f32[3]
+%y, _, _, _, %mask = batch_norm_relu(%x, %w, %b)
+%z = batch_norm_relu(%x, %w, %b, %q)
+output %y
+output %z
+output %mask)",
+             kRounding);
+}
+
+TEST(FuseNormRelus, KeepsTheSlopeThatOthersRead) {
+  check_pass(R"(
+input %dy: f32[2,3,5]
+input %x: f32[2,3,5]
+input %mean: f32[3]
+input %rstd: f32[3]
+parameter %w: f32[3]
+%r, %mask = relu(%x)
+%d = mask_backward(%dy, %mask) {set=1, clear=0}
+%dx = batch_norm_backward(%d, %x, %mean, %rstd, %w)
+%s = add(%d, %dx)
+output %s
+output %r)",
+             fused, R"(
+input %dy: f32[2,3,5]
+input %x: f32[2,3,5]
+input %mean: f32[3]
+input %rstd: f32[3]
+parameter %w: f32[3]
+%r, %mask = relu(%x)
+%dx, _, _, %d = batch_norm_relu_backward(%dy, %mask, %x, %mean, %rstd, %w)
+%s = add(%d, %dx)
+output %s
+output %r)",
+             kRounding);
+}
+
+TEST(FuseNormRelus, LeavesWhatOthersRead) {
+  for (const char* text : {R"(
+input %x: f32[2,3,5]
+parameter %w: f32[3]
+parameter %b: f32[3]
+%a = batch_norm(%x, %w, %b)
+%y = relu(%a)
+output %a
+output %y)",
+                           R"(
+input %x: f32[2,3,5]
+parameter %w: f32[3]
+parameter %b: f32[3]
+%a, %mean = batch_norm(%x, %w, %b)
+%m = neg(%mean)
+%y = relu(%a)
+output %m
+output %y)"}) {
+    check_pass(text, fused, text);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::program
