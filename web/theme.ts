@@ -1,5 +1,5 @@
 // Light and dark, and the colours of categories. The style sheet has the values; canvases ask for them here.
-export const STACK_ORDER = ["parameter", "optimizer_state", "gradient", "other", "input", "activation", "scratch", "failed request"];
+export const STACK_ORDER = ["parameter", "optimizer_state", "gradient", "other", "input", "activation", "scratch", "data", "failed request"];
 
 const cache = new Map<string, string>();
 

@@ -4,7 +4,7 @@ namespace plimsoll {
 namespace {
 
 constexpr std::array<std::string_view, kAllCategories.size()> kNames = {
-    "other", "parameter", "gradient", "optimizer_state", "activation", "input", "scratch"};
+    "other", "parameter", "gradient", "optimizer_state", "activation", "input", "scratch", "data"};
 
 }  // namespace
 

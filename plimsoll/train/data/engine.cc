@@ -1,0 +1,385 @@
+#include "plimsoll/train/data/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/train/data/adaptors.h"
+
+namespace plimsoll::train::data {
+namespace {
+
+constexpr int64_t kDefaultBytes = 256 * kMiB;
+constexpr int64_t kFirstDepth = 2;
+constexpr int64_t kMostDepth = 64;
+constexpr int kMostWorkers = 64;
+constexpr size_t kMostMessages = 20;
+constexpr int64_t kFirstTraceId = int64_t{1} << 40;  // apart from the ids of pools that use the same recorder
+
+PipelineOptions checked(const PipelineOptions& options, const Source& source) {
+  if (options.batch < 1) throw ArgumentError(fmt::format("a batch of {} samples: expected 1 or more", options.batch));
+  if (options.workers < 0 || options.workers > kMostWorkers) {
+    throw ArgumentError(fmt::format("{} workers: expected 1 to {}, or 0 for automatic", options.workers, kMostWorkers));
+  }
+  if (options.prefetch < 0 || options.prefetch > kMostDepth) {
+    throw ArgumentError(fmt::format("prefetch {}: expected 1 to {}, or 0 for automatic", options.prefetch, kMostDepth));
+  }
+  if (options.shuffle_buffer < 0 || options.max_bytes < 0 || options.augment.crop_padding < 0) {
+    throw ArgumentError("a shuffle buffer, a bound of bytes and a crop's padding are 0 or more");
+  }
+  if (source.size() < 1) throw ArgumentError(fmt::format("there are no samples: {}", source.describe()));
+  if (options.drop_last && source.size() < options.batch) {
+    throw ArgumentError(fmt::format("a batch of {} samples, but the data has {}: every batch would be dropped",
+                                    options.batch, source.size()));
+  }
+  return options;
+}
+
+std::shared_ptr<const Source> augmented(std::shared_ptr<const Source> source, const Augment& options) {
+  if (options.crop_padding == 0 && !options.flip) return source;
+  return augment(std::move(source), options);
+}
+
+int most_workers(const PipelineOptions& options) {
+  if (options.workers > 0) return options.workers;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostWorkers);
+}
+
+}  // namespace
+
+Pipeline::Engine::Engine(std::shared_ptr<const Source> source, const PipelineOptions& options)
+    : source_(augmented(std::move(source), options.augment)),
+      options_(checked(options, *source_)),
+      layout_(source_->fields(), std::min(options.batch, source_->size())),
+      max_bytes_(0),
+      depth_(options.prefetch > 0 ? options.prefetch : kFirstDepth),
+      active_(options.workers > 0 ? options.workers : 1) {
+  if (options_.recorder != nullptr) tag_ = options_.recorder->intern(Category::data, "batches");
+  const int64_t bytes = std::max(kDefaultBytes, source_->memory_bytes() + 2 * layout_.bytes);
+  set_max_bytes(options_.max_bytes == 0 ? bytes : options_.max_bytes);
+}
+
+Pipeline::Engine::~Engine() {
+  for (auto* buffers : {&spare_, &in_use_}) {
+    for (auto& buffer : *buffers) discard(std::move(buffer));
+  }
+  for (auto& buffer : pending_) discard(std::move(buffer));
+}
+
+void Pipeline::Engine::stop() {
+  {
+    const Lock lock(mutex_);
+    stopping_ = true;
+    work_.notify_all();
+  }
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+}
+
+int64_t Pipeline::Engine::epoch_samples() const {
+  const int64_t size = source_->size();
+  return options_.drop_last ? size / options_.batch * options_.batch : size;
+}
+
+EpochOrder Pipeline::Engine::order_of(int64_t epoch) const {
+  return EpochOrder({source_->size(), options_.shuffle, options_.shuffle_buffer, options_.seed}, epoch);
+}
+
+// ---- filling ----
+
+void Pipeline::Engine::work(int number) {
+  Lock lock(mutex_);
+  while (!stopping_) {
+    const Claim claimed = number < active_ ? claim() : Claim{};
+    if (claimed.buffer == nullptr) {
+      work_.wait(lock);
+      continue;
+    }
+    if (has_work()) work_.notify_one();  // each that wakes up wakes up the next
+    lock.unlock();
+    fill(claimed);
+    lock.lock();
+  }
+}
+
+bool Pipeline::Engine::has_room() const {
+  if (failure_ || static_cast<int64_t>(pending_.size()) >= depth_) return false;
+  return !spare_.empty() || buffers_ < most_buffers(max_bytes_);
+}
+
+bool Pipeline::Engine::has_work() const {
+  const auto unclaimed = [](const auto& buffer) { return buffer->claimed < buffer->count; };
+  return has_room() || std::any_of(pending_.begin(), pending_.end(), unclaimed);
+}
+
+BatchBuffer* Pipeline::Engine::assign() {
+  if (!has_room()) return nullptr;
+  if (spare_.empty()) {
+    spare_.push_back(std::make_unique<BatchBuffer>(layout_));
+    spare_.back()->id = kFirstTraceId + made_++;
+    ++buffers_;
+    if (options_.recorder != nullptr) options_.recorder->record_alloc(spare_.back()->id, layout_.bytes, tag_);
+    note_memory();
+  }
+  pending_.push_back(std::move(spare_.back()));
+  spare_.pop_back();
+  BatchBuffer& buffer = *pending_.back();
+  buffer.epoch = assigned_.epoch;
+  buffer.first = assigned_.sample;
+  buffer.count = std::min(options_.batch, epoch_samples() - assigned_.sample);
+  buffer.claimed = buffer.filled = 0;
+  buffer.failed_row = -1;
+  buffer.failure = nullptr;
+  assigned_.sample += buffer.count;
+  if (assigned_.sample >= epoch_samples()) assigned_ = {assigned_.epoch + 1, 0};
+  return &buffer;
+}
+
+Pipeline::Engine::Claim Pipeline::Engine::claim() {
+  for (const auto& buffer : pending_) {
+    if (buffer->claimed < buffer->count) return claim_rows(*buffer);
+  }
+  BatchBuffer* buffer = assign();
+  return buffer == nullptr ? Claim{} : claim_rows(*buffer);
+}
+
+// Parts small enough to share a batch among all who fill it.
+Pipeline::Engine::Claim Pipeline::Engine::claim_rows(BatchBuffer& buffer) {
+  const int64_t some = std::max<int64_t>(1, buffer.count / (4 * (active_ + 1)));
+  const Claim claimed{&buffer, buffer.claimed, std::min(buffer.count, buffer.claimed + some)};
+  buffer.claimed = claimed.end;
+  return claimed;
+}
+
+void Pipeline::Engine::fill(const Claim& claim) {
+  const EpochOrder order = order_of(claim.buffer->epoch);
+  int64_t row = claim.first;
+  std::exception_ptr failure;
+  try {
+    std::vector<std::span<std::byte>> into;
+    for (; row < claim.end; ++row) {
+      claim.buffer->row(row, into);
+      read_row(*claim.buffer, row, order(claim.buffer->first + row), into);
+    }
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const Lock lock(mutex_);
+  complete(claim, row, failure);
+}
+
+void Pipeline::Engine::complete(const Claim& claim, int64_t failed_row, const std::exception_ptr& failure) {
+  BatchBuffer& buffer = *claim.buffer;
+  buffer.filled += claim.end - claim.first;
+  if (failure && (buffer.failed_row < 0 || failed_row < buffer.failed_row)) {
+    buffer.failed_row = failed_row;
+    buffer.failure = failure;
+  }
+  note_memory();
+  if (is_ready(buffer) || buffer.claimed == buffer.count) filled_.notify_all();
+}
+
+// A sample that cannot be read is replaced by the next one of the source that can, so batches stay whole and do not
+// depend on who reads what when.
+void Pipeline::Engine::read_row(const BatchBuffer& buffer, int64_t row, int64_t index, SampleMemory into) {
+  for (int64_t tried = 1; !try_read(index, buffer.epoch, into, tried == source_->size()); ++tried) {
+    index = (index + 1) % source_->size();
+  }
+  buffer.set_index(row, index);
+}
+
+// False where the sample is skipped. `last`: there is none left to try.
+bool Pipeline::Engine::try_read(int64_t index, int64_t epoch, SampleMemory into, bool last) {
+  const bool skips = options_.on_corrupt == OnCorrupt::skip && !last;
+  if (skips) {
+    const Lock lock(skipped_mutex_);
+    if (skipped_.contains(index)) return false;
+  }
+  try {
+    source_->read(index, mix(mix(options_.seed, static_cast<uint64_t>(epoch)), static_cast<uint64_t>(index)), into);
+    return true;
+  } catch (const DataError& error) {
+    if (!skips) throw;
+    const Lock lock(skipped_mutex_);
+    if (skipped_.insert(index).second && skipped_messages_.size() < kMostMessages) {
+      skipped_messages_.emplace_back(error.what());
+    }
+    return false;
+  }
+}
+
+// ---- delivering ----
+
+std::shared_ptr<const DataBatch> Pipeline::Engine::next() {
+  Lock lock(mutex_);
+  if (next_.sample >= epoch_samples()) {
+    next_ = {next_.epoch + 1, 0};
+    return nullptr;
+  }
+  if (workers_.empty()) start_workers();
+  if (pending_.empty() && assign() == nullptr && !failure_) {
+    throw Error(
+        fmt::format("all {} batch buffers are in use: release a batch before the next one, or raise max_bytes "
+                    "({}; a batch takes {})",
+                    buffers_, format_bytes(max_bytes_), format_bytes(layout_.bytes)));
+  }
+  if (!failure_) wait_for_front(lock);
+  if (failure_) std::rethrow_exception(failure_);
+  return deliver();
+}
+
+// The caller fills rows of its batch itself while there are some.
+void Pipeline::Engine::wait_for_front(Lock& lock) {
+  BatchBuffer& front = *pending_.front();
+  if (!is_ready(front)) {
+    const auto start = std::chrono::steady_clock::now();
+    work_.notify_one();
+    while (!is_ready(front)) {
+      if (front.claimed == front.count) {
+        filled_.wait(lock);
+        continue;
+      }
+      const Claim claimed = claim_rows(front);
+      lock.unlock();
+      fill(claimed);
+      lock.lock();
+    }
+    ++stats_.waits;
+    stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (stats_.batches > 0) grow();  // the first batch is always waited for
+  }
+  failure_ = front.failure;
+}
+
+void Pipeline::Engine::grow() {
+  if (options_.prefetch == 0) depth_ = std::min(depth_ + 1, kMostDepth);
+  if (active_ < most_workers(options_)) {
+    ++active_;
+    start_workers();
+  }
+}
+
+void Pipeline::Engine::start_workers() {
+  while (static_cast<int>(workers_.size()) < active_) {
+    workers_.emplace_back([this, number = static_cast<int>(workers_.size())] { work(number); });
+  }
+}
+
+std::shared_ptr<const DataBatch> Pipeline::Engine::deliver() {
+  BatchBuffer* buffer = pending_.front().get();
+  in_use_.push_back(std::move(pending_.front()));
+  pending_.pop_front();
+  next_.sample += buffer->count;
+  ++stats_.batches;
+  // Not at every batch: to wake a worker takes longer than to fill a small batch.
+  if (has_room() && 2 * static_cast<int64_t>(pending_.size()) <= depth_) work_.notify_one();
+  return {buffer, [self = shared_from_this()](BatchBuffer* released) { self->release(released); }};
+}
+
+void Pipeline::Engine::release(BatchBuffer* buffer) {
+  const Lock lock(mutex_);
+  const auto found =
+      std::find_if(in_use_.begin(), in_use_.end(), [&](const auto& other) { return other.get() == buffer; });
+  spare_.push_back(std::move(*found));
+  in_use_.erase(found);
+  if (buffers_ > most_buffers(max_bytes_)) {
+    discard(std::move(spare_.back()));
+    spare_.pop_back();
+  }
+  if (has_room() && 2 * static_cast<int64_t>(pending_.size()) <= depth_) work_.notify_one();
+}
+
+// ---- position and memory ----
+
+Position Pipeline::Engine::position() const {
+  const Lock lock(mutex_);
+  return next_;
+}
+
+void Pipeline::Engine::seek(Position position) {
+  const bool is_end = position.sample == epoch_samples();
+  if (position.epoch < 0 || position.sample < 0 || position.sample > epoch_samples() ||
+      (position.sample % options_.batch != 0 && !is_end)) {
+    throw ArgumentError(
+        fmt::format("epoch {}, sample {} is no place to go on from: expected a multiple of the batch "
+                    "({}) up to {}",
+                    position.epoch, position.sample, options_.batch, epoch_samples()));
+  }
+  Lock lock(mutex_);
+  while (!pending_.empty()) drop_last_pending(lock);
+  failure_ = nullptr;
+  next_ = position;
+  assigned_ = is_end ? Position{position.epoch + 1, 0} : position;
+  if (!workers_.empty()) work_.notify_all();
+}
+
+// `depth_` is 0 meanwhile, so that no worker assigns the batch anew.
+void Pipeline::Engine::drop_last_pending(Lock& lock) {
+  BatchBuffer& last = *pending_.back();
+  const int64_t depth = std::exchange(depth_, 0);
+  const int64_t unclaimed = last.count - last.claimed;
+  last.claimed = last.count;
+  while (last.filled + unclaimed < last.count) filled_.wait(lock);
+  depth_ = depth;
+  assigned_ = {last.epoch, last.first};
+  spare_.push_back(std::move(pending_.back()));
+  pending_.pop_back();
+}
+
+int64_t Pipeline::Engine::memory_bytes() const {
+  const Lock lock(mutex_);
+  return buffers_ * layout_.bytes + source_->memory_bytes();
+}
+
+int64_t Pipeline::Engine::least_bytes() const { return source_->memory_bytes() + layout_.bytes; }
+
+int64_t Pipeline::Engine::most_buffers(int64_t bytes) const {
+  return std::max<int64_t>(1, (bytes - source_->memory_bytes()) / layout_.bytes);
+}
+
+void Pipeline::Engine::set_max_bytes(int64_t bytes) {
+  if (bytes < least_bytes()) {
+    throw ArgumentError(
+        fmt::format("{} for the data pipeline: expected {} or more, for one batch of {} and {} of the "
+                    "source itself",
+                    format_bytes(bytes), format_bytes(least_bytes()), format_bytes(layout_.bytes),
+                    format_bytes(source_->memory_bytes())));
+  }
+  Lock lock(mutex_);
+  max_bytes_ = bytes;
+  shrink(lock);
+}
+
+void Pipeline::Engine::shrink(Lock& lock) {
+  const int64_t most = most_buffers(max_bytes_);
+  while (buffers_ > most && (!spare_.empty() || pending_.size() > 1)) {
+    if (spare_.empty()) drop_last_pending(lock);
+    discard(std::move(spare_.back()));
+    spare_.pop_back();
+  }
+}
+
+void Pipeline::Engine::discard(std::unique_ptr<BatchBuffer> buffer) {
+  --buffers_;
+  if (options_.recorder != nullptr) options_.recorder->record_free(buffer->id, layout_.bytes, tag_);
+}
+
+void Pipeline::Engine::note_memory() {
+  stats_.peak_bytes = std::max(stats_.peak_bytes, buffers_ * layout_.bytes + source_->memory_bytes());
+}
+
+PipelineStats Pipeline::Engine::stats() const {
+  const Lock lock(mutex_);
+  PipelineStats stats = stats_;
+  stats.workers = std::min(active_, static_cast<int>(workers_.size()));
+  stats.buffers = buffers_;
+  const Lock skipped_lock(skipped_mutex_);
+  stats.skipped = static_cast<int64_t>(skipped_.size());
+  stats.skipped_messages = skipped_messages_;
+  return stats;
+}
+
+}  // namespace plimsoll::train::data
