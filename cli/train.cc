@@ -106,6 +106,8 @@ void add_train(const Command& app, int& status) {
   verb.footer(
       "Examples: plimsoll train mlp --steps 20 --batch 64\n"
       "          plimsoll train p11 --batch 256 --budget 2GiB --steps 2\n"
+      "          plimsoll train lenet --data digits/train --eval-data digits/test\n"
+      "                   --epochs 3 --budget 64MiB\n"
       "          plimsoll train gpt2-nano --steps 500 --schedule cosine --warmup 50\n"
       "                   --checkpoint run --every 100 --resume");
   const auto options = std::make_shared<TrainOptions>();

@@ -29,6 +29,7 @@ struct BudgetRun {
   const train::ModelForms& model;
   BudgetFile file;
   Budget budget;
+  TrainData data = {};
   std::vector<StepRecord> records = {};
   int64_t earlier_peak_bytes = 0;  // of the process, before the budget was last changed
   std::chrono::steady_clock::time_point told = {};
@@ -167,8 +168,19 @@ void write_pages(const BudgetRun& run, train::Fit& fit) {
 void show_step(BudgetRun& run, const train::LoopOptions::Step& step) {
   const int64_t all = step.steps_in_all.value_or(step.step);
   run.records.push_back({step.loss, step.seconds});
-  show_progress(fmt::format("step {} of {}, loss {:.4f}{}{}", step.step, all, step.loss,
-                            time_left(run.records, all - step.step), run.note()));
+  const auto now = std::chrono::steady_clock::now();
+  const bool is_long = run.data.batches && step.step != 1 && step.step != all;
+  if (is_long && (shows_progress() || std::chrono::duration<double>(now - run.told).count() < kLineEvery)) {
+    return show_progress(fmt::format("step {} of {}, loss {:.4f}, {:.0f} samples/s{}{}", step.step, all, step.loss,
+                                     static_cast<double>(step.samples) / step.seconds,
+                                     time_left(run.records, all - step.step), run.note()));
+  }
+  run.told = now;
+  if (run.data.batches) {
+    tell("step {:>{}}  loss {:.6f}  {:.0f} samples/s{}{}\n", step.step, std::to_string(all).size(), step.loss,
+         static_cast<double>(step.samples) / step.seconds, time_left(run.records, all - step.step), run.note());
+    return;
+  }
   tell("step {:>{}}  loss {:.6f}  {}{}\n", step.step, std::to_string(all).size(), step.loss,
        format_seconds(step.seconds), run.note());
 }
@@ -198,7 +210,14 @@ void show_plan(const BudgetRun& run, train::FittedTraining& training) {
   time_ops(run.options, *fit.session);
 }
 
-train::LoopOptions loop_options(const TrainOptions& options) {
+// In all; by the epochs where there are any.
+int64_t steps_of(const train::LoopOptions& loop, const TrainData& data) {
+  if (loop.epochs == 0 || !data.batches) return loop.steps;
+  const int64_t steps = loop.epochs * data.batches->batches_per_epoch();
+  return loop.steps == 0 ? steps : std::min(loop.steps, steps);
+}
+
+train::LoopOptions loop_options(const TrainOptions& options, const TrainData& data) {
   train::LoopOptions loop{.steps = options.steps.value_or(options.epochs ? 0 : kUsualSteps),
                           .epochs = options.epochs.value_or(0),
                           .evaluate_every = options.evaluate_every,
@@ -207,9 +226,10 @@ train::LoopOptions loop_options(const TrainOptions& options) {
                           .log = options.log};
   loop.schedule = {.kind = train::parse_schedule(options.schedule),
                    .rate = options.rate,
-                   .steps = loop.steps,
+                   .steps = steps_of(loop, data),
                    .warmup = options.warmup,
                    .every = options.drop_every};
+  loop.evaluation = data.evaluation;
   return loop;
 }
 
@@ -261,10 +281,11 @@ int end_of(const TrainOptions& options, const train::LoopResult& result) {
 int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions options) {
   show_micro_batches(run, training);
   add_callbacks(options, run, training);
-  train::Loop loop(training, run.budget, nullptr, std::move(options));
+  train::Loop loop(training, run.budget, run.data.batches, std::move(options));
   const train::LoopResult result = loop.run();
   erase_progress();
   save_weights(run.options, training.fitted().session->executor());
+  tell_skipped(run.data);
   report(run, training.fitted(), result);
   write_pages(run, training.fitted());
   return end_of(run.options, result);
@@ -278,9 +299,11 @@ int train_within(const TrainOptions& options) {
   const train::ModelForms model(request_for(options));
   tell_notes(model.request().model, model.request().step);
   BudgetRun run{options, model, std::move(file), budget};
-  const train::LoopOptions loop = loop_options(options);
+  run.data = open_data(options, model, budget.bytes);
+  const train::LoopOptions loop = loop_options(options, run.data);
+  const int64_t reserved = train::Loop::reserved_bytes(model, loop, budget.bytes) + run.data.reserved_bytes;
   train::FittedTraining training(model, options.budget.spill_dir, {.rate = options.rate, .seed = options.seed},
-                                 train::Loop::reserved_bytes(model, loop, budget.bytes));
+                                 reserved);
   if (const auto no_fit = training.fit(budget)) return refuse(run, *no_fit);
   show_plan(run, training);
   try {
@@ -291,11 +314,21 @@ int train_within(const TrainOptions& options) {
 }
 
 bool TrainOptions::needs_loop() const {
-  return epochs || schedule != "constant" || warmup != 0 || weight_decay != 0 || clip != 0 || accumulate != 1 ||
-         dropout >= 0 || !checkpoint.folder.empty() || checkpoint.every != 0 || checkpoint.resume || !log.empty();
+  return !data.empty() || !eval_data.empty() || epochs || schedule != "constant" || warmup != 0 || weight_decay != 0 ||
+         clip != 0 || accumulate != 1 || dropout >= 0 || patience != 0 || evaluate_every != 0 ||
+         !checkpoint.folder.empty() || checkpoint.every != 0 || checkpoint.resume || !log.empty();
 }
 
 void add_loop_options(const Command& verb, TrainOptions& options) {
+  verb.add_option("--data", options.data, "Folder of images by class, .npy, .npz, IDX, CIFAR, .bin tokens, .csv");
+  verb.add_option("--eval-data", options.eval_data, "Data that it is evaluated on, after each epoch and at the end");
+  verb.add_option("--eval-every", options.evaluate_every, "Evaluate after every so many steps instead");
+  verb.add_option("--patience", options.patience, "End after so many evaluations without a better loss");
+  verb.add_flag("--no-shuffle", options.no_shuffle, "Take samples in their order");
+  verb.add_flag("--skip-corrupt", options.skip_corrupt,
+                "Skip samples that cannot be read, and tell how many at the end");
+  verb.add_option("--workers", options.workers, "Threads that read data; as many as the steps need when not given");
+  verb.add_option("--prefetch", options.prefetch, "Batches ready ahead; as many as the steps need when not given");
   verb.add_option("--epochs", options.epochs, "Rounds through the data");
   verb.add_option("--schedule", options.schedule, "Of the learning rate: constant cosine linear step").shows_default();
   verb.add_option("--warmup", options.warmup, "Steps in which the learning rate grows from 0");

@@ -8,6 +8,7 @@
 #include "cli/train_budget.h"
 #include "plimsoll/report/step_page.h"
 #include "plimsoll/train/loop.h"
+#include "plimsoll/train/pipeline_batches.h"
 
 namespace plimsoll::cli {
 
@@ -24,6 +25,13 @@ struct TrainOptions {
   bool no_measure = false;
   std::string save;  // a file of weights; empty: none
   bool no_micro_batches = false;
+  // Data; empty: synthetic.
+  std::string data;
+  std::string eval_data;
+  bool no_shuffle = false;
+  bool skip_corrupt = false;
+  int workers = 0;
+  int prefetch = 0;
   // The loop.
   std::string schedule = "constant";
   int64_t warmup = 0;
@@ -56,6 +64,14 @@ void print_head(const TrainOptions& options, int threads, const std::vector<Step
 void time_ops(const TrainOptions& options, run::Session& session);
 void write_train_files(const TrainOptions& options, report::StepPageInput input, report::TrainedRun run,
                        const std::vector<StepRecord>& records);
+
+struct TrainData {
+  std::shared_ptr<train::PipelineBatches> batches = {};  // nothing: synthetic data
+  std::shared_ptr<train::PipelineBatches> evaluation = {};
+  int64_t reserved_bytes = 0;  // of the budget
+};
+TrainData open_data(const TrainOptions& options, const train::ModelForms& model, int64_t budget_bytes);
+void tell_skipped(const TrainData& data);
 
 int train_within(const TrainOptions& options);
 
