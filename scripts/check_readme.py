@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the `plimsoll` and `draw_digits` commands of README.md and docs/*.md, in the order they stand: check_readme.py PATH_TO_BINARY.
+"""Runs the `plimsoll` and `draw_digits` commands of README.md and docs/*.md, in the order they stand:
+check_readme.py PATH_TO_BINARY.
 
 A block fenced as ```sh holds commands. A line `$ plimsoll ...` is run; lines after it, up to the next `$`, are what it
 must print, `...` standing for anything. A comment `# exits N` says the status. `./dev` lines are the tests themselves."""

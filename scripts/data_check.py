@@ -37,7 +37,7 @@ def run(command, limit, cache):
 
 def digits(binary, folder, cache):
     command = [binary, "train", "lenet", "--data", f"{folder}/train", "--eval-data", f"{folder}/test", "--epochs", "3",
-               "--budget", str(BUDGET), "--lr", "2e-3", "--json"]
+               "--budget", str(BUDGET), "--lr", "2e-3", "--threads", "1", "--json"]
     found, peak, failure = run(command, BUDGET, cache)
     if failure:
         print(failure)
@@ -50,7 +50,7 @@ def digits(binary, folder, cache):
 
 def sweep(binary, folder, cache):
     command = [binary, "train", "lenet", "--data", f"{folder}/train", "--batch", "512", "--steps", "6", "--prefetch",
-               "3", "--workers", "2", "--json"]
+               "3", "--workers", "2", "--threads", "1", "--json"]
     refused = subprocess.run([*command[:-1], "--budget", "1MiB"], env=environment(cache), text=True,
                              capture_output=True, check=False)
     smallest = re.search(r"smallest budget: .*?\(([\d,]+) bytes\)", refused.stdout + refused.stderr)

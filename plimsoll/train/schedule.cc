@@ -23,7 +23,8 @@ double Schedule::rate_of(int64_t number) const {
   const int64_t after = number - warmup;  // 1 in the first step after the warm-up
   if (kind == ScheduleKind::constant) return rate;
   if (kind == ScheduleKind::step) {
-    return every <= 0 ? rate : rate * std::pow(factor, static_cast<double>((after - 1) / every));
+    const int64_t drops = every <= 0 ? 0 : (after - 1) / every;
+    return rate * std::pow(factor, static_cast<double>(drops));
   }
   const int64_t all = std::max<int64_t>(1, steps - warmup - 1);
   const double way = std::min(1.0, static_cast<double>(after - 1) / static_cast<double>(all));

@@ -1,5 +1,8 @@
 // Lion and Adafactor against the reference in f64.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "plimsoll/program/text.h"
 #include "tests/kernels/against_reference.h"

@@ -91,7 +91,7 @@ def text_tokens():
 def plimsoll(*arguments):
     command = [sys.argv[1], "train", "gpt2-nano", "--batch", str(BATCH), "--seq", str(LENGTH), "--optimizer", "adamw",
                "--weight-decay", str(DECAY), "--clip", str(CLIP), "--lr", str(RATE), "--dropout", "0", "--no-shuffle",
-               "--no-measure", "--budget", "1GiB", *map(str, arguments)]
+               "--no-measure", "--threads", "1", "--budget", "1GiB", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
@@ -146,5 +146,6 @@ def main():
     sys.exit(0 if ok else 1)
 
 
+torch.set_num_threads(1)
 os.environ.setdefault("XDG_CACHE_HOME", tempfile.gettempdir())
 main()
