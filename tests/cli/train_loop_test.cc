@@ -106,7 +106,7 @@ TEST(CliLoop, CtrlCIsAcknowledgedAndLeavesACheckpoint) {
 TEST(CliLoop, TwoInterruptsEndItAtOnce) {
   const Folder folder;
   Process process(
-      words_of(fmt::format("train vgg11 --batch 32 --steps 1000 --no-measure --threads 1 --checkpoint {} --log {}",
+      words_of(fmt::format("train lenet --batch 8192 --steps 1000 --no-measure --threads 1 --checkpoint {} --log {}",
                            folder / "run", folder / "log")));
   ASSERT_TRUE(wait_for_lines(folder / "log", 0));
   const auto start = std::chrono::steady_clock::now();

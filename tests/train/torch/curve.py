@@ -16,7 +16,7 @@ except ImportError:
     sys.exit(77)
 from torch.nn import functional as f
 
-BATCH, LENGTH, HEADS, RATE, DECAY, CLIP = 8, 32, 3, 1e-3, 0.01, 1.0
+BATCH, LENGTH, HEADS, RATE, DECAY, CLIP = 4, 16, 3, 1e-3, 0.01, 1.0
 STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 TOLERANCE = 0.01
 DTYPES = {"F32": torch.float32, "I64": torch.int64}
@@ -90,7 +90,7 @@ def text_tokens():
 
 def plimsoll(*arguments):
     command = [sys.argv[1], "train", "gpt2-nano", "--batch", str(BATCH), "--seq", str(LENGTH), "--optimizer", "adamw",
-               "--weight-decay", str(DECAY), "--clip", str(CLIP), "--lr", str(RATE), "--dropout", "0", "--no-shuffle",
+               "--weight-decay", str(DECAY), "--clip", str(CLIP), "--dropout", "0", "--no-shuffle",
                "--no-measure", "--threads", "1", "--budget", "1GiB", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -123,7 +123,7 @@ def main():
         # A rate of zero changes nothing: the weights that every run of this seed begins with.
         plimsoll(*data, "--steps", 1, "--lr", 0, "--save", folder / "start.safetensors")
         log = folder / "log.jsonl"
-        plimsoll(*data, "--steps", STEPS, "--log", log, "--weights", folder / "start.safetensors",
+        plimsoll(*data, "--steps", STEPS, "--lr", RATE, "--log", log, "--weights", folder / "start.safetensors",
                  "--eval-data", folder / "text.bin", "--eval-every", 10 * STEPS)
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         found = [line["loss"] for line in lines if "loss" in line]
