@@ -24,7 +24,7 @@ std::shared_ptr<train::PipelineBatches> open_pipeline(const std::string& path, c
 
 }  // namespace
 
-TrainData open_data(const TrainOptions& options, const train::ModelForms& model, int64_t budget_bytes) {
+TrainData open_data(const TrainOptions& options, const train::ModelForms& model) {
   TrainData data;
   if (options.data.empty() && !options.eval_data.empty()) {
     throw ArgumentError("--eval-data is beside --data: give that, too");
@@ -43,13 +43,17 @@ TrainData open_data(const TrainOptions& options, const train::ModelForms& model,
     data.evaluation = open_pipeline(options.eval_data, model, {.workers = 1, .on_corrupt = on_corrupt});
     tell("evaluation: {}\n", data.evaluation->pipeline().source().describe());
   }
+  return data;
+}
+
+void limit_data(TrainData& data, const TrainOptions& options, int64_t budget_bytes) {
+  data.reserved_bytes = 0;
   for (const auto& batches : {data.batches, data.evaluation}) {
     if (!batches) continue;
     const int64_t bytes = train::pipeline_bytes_within(batches->pipeline(), budget_bytes);
     batches->pipeline().set_max_bytes(bytes);
     data.reserved_bytes += bytes + kEachWorker * (options.workers > 0 ? options.workers : 2);
   }
-  return data;
 }
 
 void tell_skipped(const TrainData& data) {

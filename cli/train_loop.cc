@@ -299,15 +299,25 @@ int train_within(const TrainOptions& options) {
   const train::ModelForms model(request_for(options));
   tell_notes(model.request().model, model.request().step);
   BudgetRun run{options, model, std::move(file), budget};
-  run.data = open_data(options, model, budget.bytes);
-  const train::LoopOptions loop = loop_options(options, run.data);
-  const int64_t reserved = train::Loop::reserved_bytes(model, loop, budget.bytes) + run.data.reserved_bytes;
-  train::FittedTraining training(model, options.budget.spill_dir, {.rate = options.rate, .seed = options.seed},
-                                 reserved);
-  if (const auto no_fit = training.fit(budget)) return refuse(run, *no_fit);
-  show_plan(run, training);
+  run.data = open_data(options, model);
+  train::LoopOptions loop = loop_options(options, run.data);
+  std::optional<train::FittedTraining> training;
+  std::optional<train::NoFit> no_fit;
+  for (const int64_t share : {budget.bytes, int64_t{0}}) {  // buffers that suit the budget, else the least
+    limit_data(run.data, options, share);
+    if (!loop.checkpoint.folder.empty()) {
+      loop.checkpoint.staging_bytes = train::staging_bytes_for(model.kept_bytes(), share);
+    }
+    const int64_t reserved = train::Loop::reserved_bytes(model, loop, share) + run.data.reserved_bytes;
+    training.emplace(model, options.budget.spill_dir, train::TrainerOptions{.rate = options.rate, .seed = options.seed},
+                     reserved);
+    no_fit = training->fit(budget);
+    if (!no_fit || reserved == 0) break;
+  }
+  if (no_fit) return refuse(run, *no_fit);
+  show_plan(run, *training);
   try {
-    return run_loop(run, training, loop);
+    return run_loop(run, *training, loop);
   } catch (const BudgetRefused& refused) {
     return refuse(run, refused.no_fit);
   }

@@ -70,7 +70,9 @@ struct TrainData {
   std::shared_ptr<train::PipelineBatches> evaluation = {};
   int64_t reserved_bytes = 0;  // of the budget
 };
-TrainData open_data(const TrainOptions& options, const train::ModelForms& model, int64_t budget_bytes);
+TrainData open_data(const TrainOptions& options, const train::ModelForms& model);
+// Buffers that suit the budget; 0: the least there can be.
+void limit_data(TrainData& data, const TrainOptions& options, int64_t budget_bytes);
 void tell_skipped(const TrainData& data);
 
 int train_within(const TrainOptions& options);
