@@ -19,7 +19,6 @@ from torch.nn import functional as f
 BATCH, LENGTH, HEADS, RATE, DECAY, CLIP = 4, 16, 3, 3e-4, 0.01, 1.0
 STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 TOLERANCE = 0.01
-SMOOTH = 10  # steps: roundings grow from step to step, and single losses of a small batch stray
 DTYPES = {"F32": torch.float32, "I64": torch.int64}
 
 
@@ -115,13 +114,6 @@ def torch_run(weights, windows):
     return p, losses
 
 
-def apart(found, expected, width):
-    """The largest relative difference of means over so many steps."""
-    def means(losses):
-        return [sum(losses[i : i + width]) / width for i in range(0, len(losses) - width + 1, width)]
-    return max(abs(a - b) / b for a, b in zip(means(found), means(expected)))
-
-
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -145,14 +137,11 @@ def main():
         with torch.no_grad():
             chunks = windows.split(16)
             whole = sum(loss_of(p, chunk).item() * len(chunk) for chunk in chunks) / len(windows)
-    if len(sys.argv) > 3:
-        print([(round(a, 4), round(b, 4)) for a, b in zip(found, expected)])
-    worst = apart(found, expected, 1)
-    smooth = apart(found, expected, SMOOTH)
+    worst = max(abs(a - b) / b for a, b in zip(found, expected))
     print(f"{STEPS} steps: loss {found[0]:.4f} to {found[-1]:.4f}, PyTorch {expected[0]:.4f} to {expected[-1]:.4f}; "
-          f"at most {worst:.2%} apart, {smooth:.2%} as means of {SMOOTH}")
+          f"at most {worst:.2%} apart")
     print(f"evaluation: {evaluated:.4f}; PyTorch's weights: {back['eval_loss']:.4f} here, {whole:.4f} there")
-    ok = len(found) == STEPS and smooth <= TOLERANCE and found[-1] < found[0] / 2
+    ok = len(found) == STEPS and worst <= TOLERANCE and found[-1] < 0.6 * found[0]
     ok = ok and abs(back["eval_loss"] - whole) <= 1e-3 * whole and abs(evaluated - whole) <= TOLERANCE * whole
     sys.exit(0 if ok else 1)
 
