@@ -18,6 +18,8 @@ namespace {
 constexpr std::string_view kErase = "\r\x1b[K";
 
 volatile std::sig_atomic_t progress_is_shown = 0;
+volatile std::sig_atomic_t finishes_first = 0;
+volatile std::sig_atomic_t interrupted = 0;
 int output_error = 0;  // errno of what stdout failed with
 
 void write_to_stderr(std::string_view text) { static_cast<void>(!write(STDERR_FILENO, text.data(), text.size())); }
@@ -25,6 +27,11 @@ void write_to_stderr(std::string_view text) { static_cast<void>(!write(STDERR_FI
 // Only calls that a signal handler may make.
 void end_by(int signal) {
   if (progress_is_shown != 0) write_to_stderr(kErase);
+  if (finishes_first != 0 && interrupted == 0) {
+    interrupted = 1;
+    write_to_stderr("plimsoll: stops after this step, with a checkpoint; once more ends it at once\n");
+    return;
+  }
   write_to_stderr(signal == SIGINT ? "plimsoll: interrupted (SIGINT)\n" : "plimsoll: terminated (SIGTERM)\n");
   std::signal(signal, SIG_DFL);
   raise(signal);
@@ -36,6 +43,7 @@ void watch(int signal) {
   if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
   action = {};
   action.sa_handler = end_by;
+  action.sa_flags = SA_RESTART;
   sigaction(signal, &action, nullptr);
 }
 
@@ -50,6 +58,9 @@ void start_console() {
   watch(SIGTERM);
   std::signal(SIGXFSZ, SIG_IGN);
 }
+
+void finish_on_interrupt() { finishes_first = 1; }
+bool was_interrupted() { return interrupted != 0; }
 
 bool finish_console() {
   erase_progress();

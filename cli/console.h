@@ -16,6 +16,11 @@ namespace plimsoll::cli {
 // beyond `ulimit -f` is an error, not a signal.
 void start_console();
 
+// From now on the first SIGINT or SIGTERM is answered with a word and remembered, for a run that then comes to a good
+// end; the second one ends the process.
+void finish_on_interrupt();
+bool was_interrupted();
+
 // At the end of main: whether all that was printed has been written. Says so where not.
 bool finish_console();
 // The errno of a print to stdout that failed, to be told at the end.

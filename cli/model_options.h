@@ -147,13 +147,14 @@ inline void add_device_option(const Command& verb, ModelOptions& options) {
 }
 
 inline void add_optimizer_option(const Command& verb, ModelOptions& options) {
-  verb.add_option("--optimizer", options.optimizer, "sgd momentum adam adamw").shows_default();
+  verb.add_option("--optimizer", options.optimizer, "sgd momentum adam adamw lion adafactor").shows_default();
 }
 
 inline program::Optimizer parse_optimizer(const std::string& text) {
   const auto optimizer = program::try_parse_optimizer(text);
   if (!optimizer) {
-    throw ArgumentError(fmt::format("--optimizer is {}, expected sgd, momentum, adam or adamw", quote(text)));
+    throw ArgumentError(
+        fmt::format("--optimizer is {}, expected sgd, momentum, adam, adamw, lion or adafactor", quote(text)));
   }
   return *optimizer;
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the `plimsoll` commands of README.md and docs/*.md, in the order they stand: check_readme.py PATH_TO_BINARY.
+"""Runs the `plimsoll` and `draw_digits` commands of README.md and docs/*.md, in the order they stand:
+check_readme.py PATH_TO_BINARY.
 
 A block fenced as ```sh holds commands. A line `$ plimsoll ...` is run; lines after it, up to the next `$`, are what it
 must print, `...` standing for anything. A comment `# exits N` says the status. `./dev` lines are the tests themselves."""
@@ -11,7 +12,7 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 binary = pathlib.Path(sys.argv[1]).resolve()
-environment = dict(os.environ, PATH=f"{binary.parent}:{os.environ['PATH']}")
+environment = dict(os.environ, PATH=f"{binary.parent}:{binary.parent.parent / 'examples'}:{os.environ['PATH']}")
 environment.update(LC_ALL="C.UTF-8", COLUMNS="80")
 
 
@@ -39,7 +40,7 @@ def matches(expected, printed):
 ran, wrong = 0, []
 for document in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
     for number, command, expected in commands(document):
-        if not command.startswith("plimsoll"):
+        if not command.startswith(("plimsoll", "draw_digits")):
             continue
         status = re.search(r"#\s*exits (\d+)", command)
         result = subprocess.run(command, shell=True, cwd=root, env=environment, capture_output=True, text=True, timeout=120)

@@ -270,4 +270,17 @@ ModelInfo adapt(ModelInfo info, const AdaptOptions& options) {
   return info;
 }
 
+ModelInfo with_dropout(ModelInfo info, double rate) {
+  info.build = [plain = info.build, rate](const NetOptions& net, Size size) {
+    Model model = plain(net, size);
+    for (program::Op& op : model.program.ops) {
+      for (size_t i = 0; op.def->name == "dropout" && i < op.attributes.size(); ++i) {
+        if (op.def->attributes[i].name == "rate") op.attributes[i] = program::Attribute(rate);
+      }
+    }
+    return model;
+  };
+  return info;
+}
+
 }  // namespace plimsoll::models

@@ -34,4 +34,7 @@ Lora parse_lora(std::string_view text);
 Model adapt(Model model, const AdaptOptions& options);
 ModelInfo adapt(ModelInfo info, const AdaptOptions& options);
 
+// The same with every dropout at this rate; 0 drops nothing.
+ModelInfo with_dropout(ModelInfo info, double rate);
+
 }  // namespace plimsoll::models

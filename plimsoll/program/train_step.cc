@@ -8,7 +8,7 @@
 namespace plimsoll::program {
 namespace {
 
-constexpr std::array<std::string_view, 4> kOptimizerNames = {"sgd", "momentum", "adam", "adamw"};
+constexpr std::array<std::string_view, 6> kOptimizerNames = {"sgd", "momentum", "adam", "adamw", "lion", "adafactor"};
 
 // Each update goes to where its gradient is ready; what all of them need goes with the first.
 void place_early(Program& program, size_t first_update, std::span<const Trained> trained) {

@@ -8,7 +8,7 @@
 
 namespace plimsoll::program {
 
-enum class Optimizer : uint8_t { sgd, momentum, adam, adamw };
+enum class Optimizer : uint8_t { sgd, momentum, adam, adamw, lion, adafactor };
 std::string_view name(Optimizer optimizer);
 std::optional<Optimizer> try_parse_optimizer(std::string_view text);
 
@@ -17,7 +17,7 @@ struct TrainOptions {
   double weight_decay = 0;
   double momentum = 0.9;  // momentum only, as is nesterov
   bool nesterov = false;
-  double beta1 = 0.9;  // adam and adamw only, as are beta2 and eps
+  double beta1 = 0.9;  // adam, adamw and lion only, as is beta2; eps is of the first two
   double beta2 = 0.999;
   double eps = 1e-8;
   std::optional<double> clip_norm = {};  // of all gradients together; they are scaled down to it
@@ -27,10 +27,11 @@ struct TrainOptions {
 };
 
 // Appends the gradients of all floating parameters and their updates. New values: the input `optimizer.rate`, f32[]
-// (the learning rate); for adam and adamw the counter `optimizer.step`, i64[], zero before the first step; for
-// parameter w the state `optimizer.w.velocity`, or `.mean` and `.square`, of its type and zero at first. In 8 bits each
-// of these has its scales beside it (`optimizer.w.mean_scales`), and momentum has the counter, too. The loss is an
-// output.
+// (the learning rate); for adam, adamw and adafactor the counter `optimizer.step`, i64[], zero before the first step;
+// for parameter w the state `optimizer.w.velocity`, or `.mean` and `.square`, of its type and zero at first; for lion
+// `.mean` alone; for adafactor `.rows` and `.columns` of a matrix, `.square` of anything less (ops/factored.h). In 8
+// bits each of these has its scales beside it (`optimizer.w.mean_scales`), and momentum has the counter, too. The loss
+// is an output.
 //
 // A parameter is updated right after the op that completes its gradient, or the last that reads the parameter if that
 // is later, so that the gradient's memory is free at once. Clipping and scaling the loss must know all gradients before

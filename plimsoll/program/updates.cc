@@ -8,6 +8,7 @@
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
+#include "plimsoll/program/ops/factored.h"
 #include "plimsoll/program/ops/state_8bit.h"
 
 namespace plimsoll::program {
@@ -70,10 +71,25 @@ struct Updater {
   void update_plain(Value w, Value dw) {
     if (options.optimizer == Optimizer::momentum) {
       momentum(b, w, dw, state(w, "velocity"), rate, momentum_options());
+    } else if (options.optimizer == Optimizer::lion) {
+      lion(b, w, dw, state(w, "mean"), rate, {options.beta1, options.beta2, options.weight_decay, scale});
+    } else if (options.optimizer == Optimizer::adafactor) {
+      update_factored(w, dw);
     } else {
       const Moments moments{state(w, "mean"), state(w, "square")};
       const auto emit = options.optimizer == Optimizer::adam ? adam : adamw;
       emit(b, w, dw, moments, step, rate, adam_options());
+    }
+  }
+
+  void update_factored(Value w, Value dw) {
+    const FactoredOptions factored{.weight_decay = options.weight_decay, .scale = scale};
+    if (b.shape(w).rank() < 2) {
+      adafactor_vector(b, w, dw, state(w, "square"), step, rate, factored);
+    } else {
+      const FactoredSquares squares{state(w, "rows", {b.type(w).dtype, rows_of(b.shape(w))}),
+                                    state(w, "columns", {b.type(w).dtype, columns_of(b.shape(w))})};
+      adafactor(b, w, dw, squares, step, rate, factored);
     }
   }
 
@@ -89,7 +105,8 @@ struct Updater {
 
   bool is_quantized(Value w) const {
     const Dim elements = b.shape(w).elements();
-    return options.eight_bit_state && elements.is_constant() && elements.constant() >= kLeastQuantized;
+    return options.eight_bit_state && has_8bit_state(options.optimizer) && elements.is_constant() &&
+           elements.constant() >= kLeastQuantized;
   }
   MomentumOptions momentum_options() const { return {options.momentum, options.nesterov, options.weight_decay, scale}; }
   AdamOptions adam_options() const { return {options.beta1, options.beta2, options.eps, options.weight_decay, scale}; }
@@ -106,11 +123,15 @@ struct Updater {
 };
 
 bool counts_steps(const TrainOptions& options) {
-  const bool is_momentum = options.optimizer == Optimizer::momentum;
-  return options.optimizer != Optimizer::sgd && (!is_momentum || options.eight_bit_state);
+  if (options.optimizer == Optimizer::momentum) return options.eight_bit_state;
+  return options.optimizer != Optimizer::sgd && options.optimizer != Optimizer::lion;
 }
 
 }  // namespace
+
+bool has_8bit_state(Optimizer optimizer) {
+  return optimizer == Optimizer::momentum || optimizer == Optimizer::adam || optimizer == Optimizer::adamw;
+}
 
 std::vector<Trained> find_trained(Builder& b, Value loss, Value seed) {
   const std::vector<Value> parameters = trained_parameters(b.program());

@@ -20,6 +20,9 @@ struct Trained {
 // multiplied with; nothing: 1. ArgumentError when the loss depends on no parameter.
 std::vector<Trained> find_trained(Builder& b, Value loss, Value seed = {});
 
+// Whether its state can be held in 8 bits (ops/state_8bit.h).
+bool has_8bit_state(Optimizer optimizer);
+
 // What the loss is multiplied with; nothing: it is not.
 struct LossScale {
   Value state;

@@ -119,6 +119,16 @@ void Executor::write_bytes(std::byte* to, std::span<const std::byte> from) {
   if (!from.empty()) device_.write(to, from);
 }
 
+void Executor::read_part(Value value, int64_t offset, std::span<std::byte> into) {
+  const auto size = static_cast<size_t>(element_bytes(program()[value].type.dtype));
+  read_bytes(checked_at(value, size) + offset, into);
+}
+
+void Executor::write_part(Value value, int64_t offset, std::span<const std::byte> from) {
+  const auto size = static_cast<size_t>(element_bytes(program()[value].type.dtype));
+  write_bytes(checked_at(value, size) + offset, from);
+}
+
 void Executor::require_elements(Value value, size_t count) const {
   if (elements(value) == static_cast<int64_t>(count)) return;
   const program::ValueInfo& info = program()[value];

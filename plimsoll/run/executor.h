@@ -82,6 +82,10 @@ class Executor {
     write(value, std::span<const T>(&one, 1));
   }
 
+  // Some bytes of a value, from `offset` on, likewise; they must lie within it.
+  void read_part(program::Value value, int64_t offset, std::span<std::byte> into);
+  void write_part(program::Value value, int64_t offset, std::span<const std::byte> from);
+
   // Calls f(span of bytes of the host), which writes all of them; they become the value. Where the device's memory is
   // the host's, that is the value itself, and nothing is taken for it.
   template <class F>

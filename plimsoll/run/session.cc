@@ -25,19 +25,17 @@ int64_t largest_arena(const std::vector<Planned>& programs) {
 }
 
 // Where parameters and state lie, by name.
-std::map<std::string_view, int64_t> kept(const Planned& planned) {
-  const program::Program& program = planned.lowered.program;
+std::map<std::string_view, int64_t> kept(const program::Program& program, const plan::MemoryPlan& memory) {
   std::map<std::string_view, int64_t> places;
   for (const auto* list : {&program.parameters, &program.state}) {
-    for (const Value value : *list) places[program[value].name] = planned.memory.offset_of(program, value);
+    for (const Value value : *list) places[program[value].name] = memory.offset_of(program, value);
   }
   return places;
 }
 
 // State that only one of them has lies in a file.
-void require_same_places(const Planned& first, const Planned& other) {
-  const auto here = kept(first);
-  for (const auto& [name, offset] : kept(other)) {
+void require_same_places(const std::map<std::string_view, int64_t>& here, const Planned& other) {
+  for (const auto& [name, offset] : kept(other.lowered.program, other.memory)) {
     const auto found = here.find(name);
     if (found == here.end() || found->second == offset) continue;
     throw ArgumentError(fmt::format("programs that take turns in one arena keep %{} at different places", name));
@@ -60,10 +58,16 @@ Session::Session(std::vector<Planned> programs, const Budget& budget)
       pages_(device_.pages(largest_arena(programs))),
       arena_(*pages_, largest_arena(programs), budget),
       stream_(device_.stream({.threads = programs.at(0).lowered.threads})) {
-  for (size_t i = 1; i < programs.size(); ++i) require_same_places(programs[0], programs[i]);
+  const auto here = kept(programs[0].lowered.program, programs[0].memory);
+  for (size_t i = 1; i < programs.size(); ++i) require_same_places(here, programs[i]);
   for (Planned& planned : programs) {
     executors_.emplace_back(std::move(planned.lowered), std::move(planned.memory), arena_, stream_);
   }
+}
+
+std::unique_ptr<Executor> Session::join(Planned planned) {
+  require_same_places(kept(executor().program(), executor().memory()), planned);
+  return std::make_unique<Executor>(std::move(planned.lowered), std::move(planned.memory), arena_, stream_);
 }
 
 }  // namespace plimsoll::run

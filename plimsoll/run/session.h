@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 
 #include "plimsoll/run/executor.h"
 
@@ -26,6 +27,10 @@ class Session {
   // Programs of one device that take turns in one arena, as large as the largest of them needs it. They keep the same
   // parameters and state, at the same offsets; ArgumentError names the first that is not so.
   Session(std::vector<Planned> programs, const Budget& budget);
+
+  // Another program that takes turns with these, such as one that evaluates: what it keeps, it keeps under the same
+  // names at the same offsets, and it stays within the arena; ArgumentError otherwise. It ends before the session.
+  std::unique_ptr<Executor> join(Planned planned);
 
   Executor& executor(size_t i = 0) { return executors_[i]; }
   size_t executors() const { return executors_.size(); }

@@ -24,14 +24,15 @@ StateForm state_of(const Fit& fit) {
 
 }  // namespace
 
-std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget) {
-  if (spill_dir.empty()) return fit_step(model.forms(), budget);
+std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
+                                   StateForm state) {
+  if (spill_dir.empty()) return fit_step(model.forms(state), budget);
   plan::PlanOptions asked;
   asked.spill = model.spill_in(spill_dir);
   kernels::use_spill_file(std::make_shared<SpillFile>(spill_dir));
-  auto fitted = fit_step(model.forms(), budget, asked);
+  auto fitted = fit_step(model.forms(state), budget, asked);
   const auto* no_fit = std::get_if<NoFit>(&fitted);
-  if (no_fit == nullptr) return fitted;
+  if (no_fit == nullptr || state == StateForm::quantized) return fitted;
   auto in_file = fit_step(model.forms(StateForm::in_file), budget, asked);
   const auto* neither = std::get_if<NoFit>(&in_file);
   if (neither == nullptr || neither->smallest_budget_bytes() < no_fit->smallest_budget_bytes()) return in_file;

@@ -12,8 +12,10 @@
 namespace plimsoll::train {
 
 // With results in a spill file where a folder for one is given and that is fastest; with the optimizer's state there,
-// too, where nothing else will do: neither does 8 bits, where that is allowed, which costs less time.
-std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget);
+// too, where nothing else will do: neither does 8 bits, where that is allowed, which costs less time. `state` may ask
+// for state in f32, or in 8 bits where that is allowed, because it is to be read from a checkpoint.
+std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
+                                   StateForm state = StateForm::any);
 
 // The same training within another budget; what it keeps is on the disk meanwhile.
 std::variant<Fit, NoFit> refit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,

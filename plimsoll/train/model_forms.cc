@@ -5,6 +5,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/ops/spilled.h"
+#include "plimsoll/program/updates.h"
 #include "plimsoll/train/initialize.h"
 
 namespace plimsoll::train {
@@ -45,7 +46,7 @@ ModelForms::ModelForms(StepRequest request)
       setting_(setting_of(request_)) {
   const Allowed allowed = parse_allowed(request_.allow);
   f32_.asked.through_batch_norm = allowed.batch_norm_micro_batches;
-  const bool has_state = f32_.asked.training && f32_.asked.train.optimizer != program::Optimizer::sgd;
+  const bool has_state = f32_.asked.training && program::has_8bit_state(f32_.asked.train.optimizer);
   if (allowed.eight_bit_state && has_state) quantized_ = f32_;
   if (quantized_) quantized_->asked.train.eight_bit_state = true;
   if (f32_.asked.training && request_.micro_batches) build_micro_batches();
@@ -67,6 +68,15 @@ void ModelForms::start(run::Executor& executor, uint64_t seed) const {
     return start_values(executor, f32_.micro_batches->inits, f32_.micro_batches->state_inits, seed);
   const models::Step step = models::build_whole_step(request_.model, f32_.asked);
   start_values(executor, step.inits, step.state_inits, seed, step.quantized);
+}
+
+int64_t ModelForms::kept_bytes() const {
+  const program::Program step = models::build_step(request_.model, f32_.asked);
+  int64_t bytes = 0;
+  for (const auto* list : {&step.parameters, &step.state}) {
+    for (const program::Value value : *list) bytes += step[value].type.bytes().constant();
+  }
+  return bytes;
 }
 
 const program::SplitStep& ModelForms::split_of(const plan::StepPlan& plan) const {

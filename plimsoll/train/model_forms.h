@@ -70,6 +70,8 @@ class ModelForms {
   const StepRequest& request() const { return request_; }
   const plan::Setting& setting() const { return setting_; }
   const program::Bindings& sizes() const { return setting_.sizes; }
+  // Of parameters and state, as a checkpoint has them in f32.
+  int64_t kept_bytes() const;
   int64_t batch() const { return setting_.sizes.at("batch"); }
   // The step in micro-batches that a plan takes.
   const program::SplitStep& split_of(const plan::StepPlan& plan) const;

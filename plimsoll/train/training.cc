@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <ostream>
-#include <variant>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
 #include "plimsoll/memory/limits.h"
-#include "plimsoll/train/fit_model.h"
+#include "plimsoll/train/fitted_training.h"
 #include "plimsoll/train/kept_values.h"
-#include "plimsoll/train/micro_batch_trainer.h"
 #include "plimsoll/train/overhead.h"
 #include "plimsoll/train/refuse.h"
 
@@ -80,45 +78,38 @@ Optimizer adamw(double lr, double weight_decay) {
   return optimizer;
 }
 
+Optimizer lion(double lr, double weight_decay) {
+  Optimizer optimizer = make(program::Optimizer::lion, lr);
+  optimizer.options.beta2 = 0.99;
+  optimizer.options.weight_decay = weight_decay;
+  return optimizer;
+}
+
+Optimizer adafactor(double lr) { return make(program::Optimizer::adafactor, lr); }
+
 struct Training::Impl {
   Impl(models::ModelInfo info, const TrainingOptions& asked)
-      : options(asked), budget(parse_budget(asked.budget, "budget")), model(request_of(std::move(info), asked)) {
-    start(fit_model(model, options.spill_dir, budget));
-    model.start(fit.session->executor(), options.seed);
+      : options(asked),
+        budget(parse_budget(asked.budget, "budget")),
+        model(request_of(std::move(info), asked)),
+        training(model, asked.spill_dir, {.rate = asked.optimizer.lr, .seed = asked.seed}) {
+    fit();
   }
 
-  void start(std::variant<Fit, NoFit> fitted) {
-    if (const auto* no_fit = std::get_if<NoFit>(&fitted)) refuse(model, options.spill_dir, budget, *no_fit);
-    fit = std::move(std::get<Fit>(fitted));
-    plan = describe(fit, budget);
-    TrainerOptions trainer_options{.rate = options.optimizer.lr, .seed = options.seed, .steps_before = steps()};
-    if (fit.plan.in_micro_batches()) {
-      trainer.emplace<MicroBatchTrainer>(micro_batches_of(*fit.session, fit.plan.sizes, model.split_of(fit.plan)),
-                                         trainer_options);
-    } else {
-      trainer.emplace<Trainer>(fit.session->executor(), trainer_options);
-    }
+  void fit() { take(training.fit(budget)); }
+
+  void take(const std::optional<NoFit>& no_fit) {
+    if (no_fit) refuse(model, options.spill_dir, budget, *no_fit);
+    plan = describe(training.fitted(), budget);
   }
 
-  // Calls f(trainer) with the one there is.
-  template <class F>
-  auto visit(const F& f) {
-    if (auto* whole = std::get_if<Trainer>(&trainer)) return f(*whole);
-    return f(std::get<MicroBatchTrainer>(trainer));
-  }
-
-  int64_t steps() const {
-    if (const auto* whole = std::get_if<Trainer>(&trainer)) return whole->steps();
-    const auto* micro_batches = std::get_if<MicroBatchTrainer>(&trainer);
-    return micro_batches != nullptr ? micro_batches->steps() : 0;
-  }
+  run::Executor& executor() { return training.fitted().session->executor(); }
 
   TrainingOptions options;
   Budget budget;
   ModelForms model;
-  Fit fit;
+  FittedTraining training;
   TrainingPlan plan;
-  std::variant<std::monostate, Trainer, MicroBatchTrainer> trainer;
 };
 
 Training::Training(models::ModelInfo model, const TrainingOptions& options)
@@ -134,36 +125,38 @@ Training::Training(Training&&) noexcept = default;
 Training& Training::operator=(Training&&) noexcept = default;
 Training::~Training() = default;
 
-float Training::step(const Batch& batch) {
-  return impl_->visit([&](auto& trainer) { return trainer.step(batch); });
-}
+float Training::step(const Batch& batch) { return impl_->training.step(batch); }
 
-float Training::step() {
-  return impl_->visit([](auto& trainer) { return trainer.step(); });
-}
+float Training::step() { return impl_->training.step(); }
 
-int64_t Training::steps() const { return impl_->steps(); }
+int64_t Training::steps() const { return impl_->training.steps(); }
 
 void Training::set_learning_rate(double lr) {
   impl_->options.optimizer.lr = lr;
-  impl_->visit([&](auto& trainer) { trainer.set_rate(lr); });
+  impl_->training.set_rate(lr);
 }
 
 void Training::set_budget(std::string_view budget) {
   impl_->budget = parse_budget(budget, "budget");
-  impl_->start(refit_model(impl_->model, impl_->options.spill_dir, impl_->budget, impl_->fit));
+  impl_->fit();
 }
+
+void Training::save(const std::string& path) const {
+  save_checkpoint(path, impl_->training.kept(), impl_->training.state());
+}
+
+void Training::load(const std::string& path) { impl_->take(impl_->training.load(Checkpoint(path), impl_->budget)); }
+
+FittedTraining& Training::fitted() { return impl_->training; }
 
 const TrainingPlan& Training::plan() const { return impl_->plan; }
 
-std::vector<std::string> Training::names() const { return kept_names(impl_->fit.session->executor()); }
+std::vector<std::string> Training::names() const { return kept_names(impl_->executor()); }
 
-std::vector<float> Training::read(std::string_view name) const {
-  return read_kept(impl_->fit.session->executor(), name);
-}
+std::vector<float> Training::read(std::string_view name) const { return read_kept(impl_->executor(), name); }
 
 void Training::write(std::string_view name, std::span<const float> values) {
-  write_kept(impl_->fit.session->executor(), name, values);
+  write_kept(impl_->executor(), name, values);
 }
 
 std::ostream& operator<<(std::ostream& out, const TrainingPlan& plan) {

@@ -23,6 +23,8 @@
 
 namespace plimsoll::train {
 
+class FittedTraining;
+
 struct Optimizer {
   program::TrainOptions options = {};
   double lr = 1e-3;
@@ -31,6 +33,8 @@ Optimizer sgd(double lr);
 Optimizer momentum(double lr, double momentum = 0.9);
 Optimizer adam(double lr = 1e-3);
 Optimizer adamw(double lr = 1e-3, double weight_decay = 1e-2);
+Optimizer lion(double lr = 1e-4, double weight_decay = 0);
+Optimizer adafactor(double lr = 1e-2);  // its state takes bytes of the sides of a matrix, not of its area
 
 struct TrainingOptions {
   int64_t batch = 0;             // samples of a step; 0: the model's usual
@@ -109,7 +113,16 @@ class Training {
   // Plans again for another budget and goes on with the same parameters and state. On DoesNotFit the training is over.
   void set_budget(std::string_view budget);
 
+  // The whole run as a safetensors file (checkpoint.h): weights under PyTorch's names, optimizer state, step and seed.
+  // `path` is the old file or the new one, whatever happens. SystemError.
+  void save(const std::string& path) const;
+  // Goes on from a file, or the newest one of a folder of checkpoints, with the same bits as if it had never stopped,
+  // whatever the budget; to rounding where micro-batches differ. ArgumentError that names the first difference for
+  // another model or optimizer; InputError for what is no checkpoint.
+  void load(const std::string& path);
+
   const TrainingPlan& plan() const;
+  FittedTraining& fitted();  // what Loop runs on
 
   // Parameters and the state of the model, by name; ArgumentError for one that there is not, or of another size.
   std::vector<std::string> names() const;

@@ -62,7 +62,8 @@ TEST(CliEstimate, RefusesWhatMakesNoSense) {
   expect_refused("mlp --batch -3", "batch -3 is out of range: mlp takes 1 to 2147483647");
   expect_refused("mlp --seq 4", "mlp has no dimension 'sequence'");
   expect_refused("gpt2 --seq 1025", "sequence 1025 is out of range: gpt2 takes 1 to 1024");
-  expect_refused("mlp --optimizer lion", "--optimizer is 'lion', expected sgd, momentum, adam or adamw");
+  expect_refused("mlp --optimizer lyon",
+                 "--optimizer is 'lyon', expected sgd, momentum, adam, adamw, lion or adafactor");
   expect_refused("mlp --mode test", "--mode is 'test', expected train or infer");
   expect_refused("mlp --precision i16", "the precision is i16, expected f64, f32, f16 or bf16, or i8 for inference");
   expect_refused(

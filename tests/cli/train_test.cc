@@ -114,19 +114,20 @@ TEST(CliTrain, RefusesBadArgumentsAndSaysWhatIsExpected) {
   const std::string most = std::to_string(std::thread::hardware_concurrency());
   const std::string above = "train mlp --threads " + std::to_string(std::thread::hardware_concurrency() + 1);
   const std::string told = "this machine has " + most;
-  for (const Refused& refused : {Refused{"train", "MODEL is required"},
-                                 {"train nonsense", "nonsense"},
-                                 {"train mlp --steps 0", "--steps is 0, expected at least 1"},
-                                 {"train mlp --precision i8", "i8, which is for inference alone; train in f32"},
-                                 {"run mlp --compare i7", "i7"},
-                                 {"train mlp --batch 0", "batch"},
-                                 {"train mlp --optimizer lion", "expected sgd, momentum, adam or adamw"},
-                                 {"train mlp --precision i16", "expected f64, f32, f16 or bf16"},
-                                 {"train mlp --threads 0", "--threads is 0, expected 1 to"},
-                                 {"train mlp --threads -1", "--threads is -1, expected 1 to"},
-                                 {above.c_str(), told.c_str()},
-                                 {"run mlp --times 0", "--times is 0, expected at least 1"},
-                                 {"run mlp --threads 0", "--threads is 0, expected 1 to"}}) {
+  for (const Refused& refused :
+       {Refused{"train", "MODEL is required"},
+        {"train nonsense", "nonsense"},
+        {"train mlp --steps 0", "--steps is 0, expected at least 1"},
+        {"train mlp --precision i8", "i8, which is for inference alone; train in f32"},
+        {"run mlp --compare i7", "i7"},
+        {"train mlp --batch 0", "batch"},
+        {"train mlp --optimizer lyon", "expected sgd, momentum, adam, adamw, lion or adafactor"},
+        {"train mlp --precision i16", "expected f64, f32, f16 or bf16"},
+        {"train mlp --threads 0", "--threads is 0, expected 1 to"},
+        {"train mlp --threads -1", "--threads is -1, expected 1 to"},
+        {above.c_str(), told.c_str()},
+        {"run mlp --times 0", "--times is 0, expected at least 1"},
+        {"run mlp --threads 0", "--threads is 0, expected 1 to"}}) {
     const Outcome outcome = run_cli(refused.arguments);
     EXPECT_EQ(outcome.status, 2) << refused.arguments << "\n" << outcome.output;
     EXPECT_NE(outcome.output.find(refused.says), std::string::npos) << refused.arguments << "\n" << outcome.output;

@@ -24,7 +24,8 @@ namespace plimsoll {
 namespace {
 
 // State in a spill file: on a card, state that is not there is copied by `spill` and `fetch`.
-const std::set<std::string> kWithout = {"momentum_spilled", "adam_spilled", "adamw_spilled"};
+const std::set<std::string> kWithout = {"momentum_spilled", "adam_spilled",    "adamw_spilled", "lion_spilled", "lion",
+                                        "adafactor",        "adafactor_vector"};
 
 TEST(CudaTable, HasAKernelForEveryOp) {
   const kernels::KernelTable& table = kernels::cuda_kernels();

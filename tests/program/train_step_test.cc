@@ -174,8 +174,9 @@ TEST(TrainingStep, ClippedGradientsMoveParametersByTheNorm) {
 }
 
 TEST(TrainingStep, EveryOptimizerLearns) {
-  const std::map<Optimizer, double> rates = {
-      {Optimizer::sgd, 1}, {Optimizer::momentum, 0.1}, {Optimizer::adam, 0.05}, {Optimizer::adamw, 0.05}};
+  const std::map<Optimizer, double> rates = {{Optimizer::sgd, 1},     {Optimizer::momentum, 0.1},
+                                             {Optimizer::adam, 0.05}, {Optimizer::adamw, 0.05},
+                                             {Optimizer::lion, 0.02}, {Optimizer::adafactor, 0.2}};
   for (const auto& [optimizer, rate] : rates) {
     const Model model = linear_29_to_10();
     const Program step = training_step(model.program, model.loss, {.optimizer = optimizer});
@@ -225,7 +226,8 @@ TEST(TrainingStep, LossWithoutParametersIsNamed) {
 }
 
 TEST(TrainingStep, OptimizersHaveNames) {
-  for (const char* text : {"sgd", "momentum", "adam", "adamw"}) EXPECT_EQ(name(*try_parse_optimizer(text)), text);
+  for (const char* text : {"sgd", "momentum", "adam", "adamw", "lion", "adafactor"})
+    EXPECT_EQ(name(*try_parse_optimizer(text)), text);
   EXPECT_FALSE(try_parse_optimizer("adagrad"));
 }
 

@@ -74,6 +74,42 @@ Kernel adam(const KernelCall& call, bool decoupled) {
   });
 }
 
+struct Lion {
+  float beta1, beta2, decay;
+  float rate = 0;
+  float scale = 1;
+};
+
+void apply(const Lion& s, float* w, float* mean, const float* dw, int64_t count) {
+  vectorised([=] {
+    const float kept = 1 - s.rate * s.decay;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      const float gradient = s.scale * dw[i];
+      const float direction = s.beta1 * mean[i] + (1 - s.beta1) * gradient;
+      const float sign = direction > 0 ? 1.0F : (direction < 0 ? -1.0F : 0.0F);
+      w[i] = w[i] * kept - s.rate * sign;
+      mean[i] = s.beta2 * mean[i] + (1 - s.beta2) * gradient;
+    }
+  });
+}
+
+Kernel lion(const KernelCall& call) {
+  require_all_f32(call);
+  const Lion lion{real(call, "beta1"), real(call, "beta2"), real(call, "weight_decay")};
+  return plain([lion, count = call.out().elements(), threads = call.threads](const Memory& m) -> Task {
+    return [=, w = m.out<float>(), mean = m.out<float>(1), dw = m.in<float>(1),
+            scalars = UpdateScalars{m.in<float>(3), m.in<float>(4)}] {
+      if (scalars.skip()) return;
+      Lion now = lion;
+      now.rate = *scalars.rate;
+      now.scale = scalars.scale_or_one();
+      parallel(threads, count, kGrain,
+               [&](int, int64_t i, int64_t end) { apply(now, w + i, mean + i, dw + i, end - i); });
+    };
+  });
+}
+
 Kernel next_step(const KernelCall& call) {
   if (call.in(0).dtype != DType::i64) call.unsupported("the step counter must be i64");
   return plain([](const Memory& m) -> Task { return [step = m.out<int64_t>()] { ++*step; }; });
@@ -147,6 +183,7 @@ void register_optimizer_cpu(KernelTable& table) {
   table.add("momentum", {momentum, contiguous_only, {}, by_elements});
   table.add("adam", {[](const KernelCall& call) { return adam(call, false); }, contiguous_only, {}, by_elements});
   table.add("adamw", {[](const KernelCall& call) { return adam(call, true); }, contiguous_only, {}, by_elements});
+  table.add("lion", {lion, contiguous_only, {}, by_elements});
   table.add("next_step", {next_step});
   table.add("global_norm", {global_norm});
   table.add("clip_scale", {clip_scale});

@@ -141,7 +141,9 @@ Kernel spilled(const KernelCall& call) {
 }  // namespace
 
 void register_spilled_cpu(KernelTable& table) {
-  for (const char* name : {"momentum_spilled", "adam_spilled", "adamw_spilled"}) table.add(name, {spilled});
+  for (const char* name : {"momentum_spilled", "adam_spilled", "adamw_spilled", "lion_spilled"}) {
+    table.add(name, {spilled});
+  }
 }
 
 }  // namespace plimsoll::kernels

@@ -81,6 +81,16 @@ StoredTensor parse_tensor(const std::shared_ptr<const MappedFile>& file, const s
   }
 }
 
+// What is no text is left out: readers of this format ignore it.
+StoredTexts parse_texts(const ordered_json& json) {
+  StoredTexts texts;
+  if (!json.is_object()) return texts;
+  for (const auto& [name, text] : json.items()) {
+    if (text.is_string()) texts.emplace(name, text.get<std::string>());
+  }
+  return texts;
+}
+
 void check_overlaps(const std::string& path, const StoredTensors& tensors) {
   std::vector<const StoredTensor*> in_order;
   for (const auto& [name, tensor] : tensors) {
@@ -96,7 +106,9 @@ void check_overlaps(const std::string& path, const StoredTensors& tensors) {
   }
 }
 
-StoredTensors read_one(const std::string& path) {
+}  // namespace
+
+StoredFile read_stored_file(const std::string& path) {
   const auto file = std::make_shared<const MappedFile>(path);
   const std::span<const std::byte> all = file->bytes();
   uint64_t length = 0;
@@ -106,15 +118,22 @@ StoredTensors read_one(const std::string& path) {
                      "a whole safetensors file");
   }
   const std::string_view text(reinterpret_cast<const char*>(all.data()) + kLengthBytes, length);
-  StoredTensors tensors;
+  StoredFile stored{{}, {}, static_cast<int64_t>(kLengthBytes + length)};
   const ordered_json header = parse_header(path, text);
   for (const auto& [name, json] : header.items()) {
-    if (name == "__metadata__") continue;
-    tensors.emplace(name, parse_tensor(file, name, json, all.subspan(kLengthBytes + length)));
+    if (name == "__metadata__") {
+      stored.texts = parse_texts(json);
+    } else {
+      stored.tensors.emplace(name, parse_tensor(file, name, json, all.subspan(kLengthBytes + length)));
+    }
   }
-  check_overlaps(path, tensors);
-  return tensors;
+  check_overlaps(path, stored.tensors);
+  return stored;
 }
+
+namespace {
+
+StoredTensors read_one(const std::string& path) { return read_stored_file(path).tensors; }
 
 bool is_plain_name(const std::string& file) {
   return !file.empty() && file.find('/') == std::string::npos && file != ".." && file != ".";
@@ -180,22 +199,56 @@ StoredTensors read_safetensors(const std::string& path) {
   return path.ends_with(".json") ? read_index(path) : read_one(path);
 }
 
-void write_safetensors(const std::string& path, const std::vector<TensorToStore>& tensors) {
+std::string_view stored_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return "F64";
+    case DType::f32:
+      return "F32";
+    case DType::f16:
+      return "F16";
+    case DType::bf16:
+      return "BF16";
+    case DType::i8:
+      return "I8";
+    case DType::u8:
+      return "U8";
+    case DType::i16:
+      return "I16";
+    case DType::i32:
+      return "I32";
+    case DType::i64:
+      return "I64";
+    case DType::boolean:
+      return "BOOL";
+  }
+  return "";
+}
+
+std::string stored_header(const std::vector<StoredSpec>& tensors, const StoredTexts& texts) {
   ordered_json header = ordered_json::object();
-  header["__metadata__"] = {{"format", "pt"}};
+  header["__metadata__"] = texts;
   int64_t place = 0;
-  for (const TensorToStore& tensor : tensors) {
-    const int64_t bytes = tensor.shape.elements() * 4;
+  for (const StoredSpec& tensor : tensors) {
     const std::vector<int64_t> dims(tensor.shape.dims().begin(), tensor.shape.dims().end());
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", dims}, {"data_offsets", {place, place + bytes}}};
-    place += bytes;
+    header[tensor.name] = {
+        {"dtype", stored_dtype(tensor.dtype)}, {"shape", dims}, {"data_offsets", {place, place + tensor.bytes()}}};
+    place += tensor.bytes();
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  std::string bytes(kLengthBytes, '\0');
+  std::memcpy(bytes.data(), &length, kLengthBytes);
+  return bytes + text;
+}
+
+void write_safetensors(const std::string& path, const std::vector<TensorToStore>& tensors) {
+  std::vector<StoredSpec> specs;
+  for (const TensorToStore& tensor : tensors) specs.push_back({tensor.name, DType::f32, tensor.shape});
+  const std::string text = stored_header(specs, {{"format", "pt"}});
   const std::string unfinished = path + ".part";
   std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
-  const uint64_t length = text.size();
-  out.write(reinterpret_cast<const char*>(&length), kLengthBytes);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   constexpr int64_t kBlock = 1 << 18;
   std::vector<float> block;

@@ -145,6 +145,11 @@ Value adamw(Builder& b, Value w, Value dw, Moments moments, Value step, Value ra
   return emit_adam(b, "adamw", {w, dw, moments.mean, moments.square, step, rate}, options);
 }
 
+Value lion(Builder& b, Value w, Value dw, Value mean, Value rate, LionOptions options) {
+  return emit_update(b, "lion", {w, dw, mean, rate}, options.scale,
+                     {{"beta1", options.beta1}, {"beta2", options.beta2}, {"weight_decay", options.weight_decay}});
+}
+
 Value next_step(Builder& b, Value step) { return b.emit("next_step", {step}); }
 Value global_norm(Builder& b, std::span<const Value> gradients) { return b.emit("global_norm", gradients); }
 Value clip_scale(Builder& b, Value norm, double max_norm) {
@@ -164,6 +169,10 @@ void register_optimizer(OpTable& table) {
                      .state = {"velocity"},
                      .attributes = {real("momentum", 0.9), {"nesterov", AttributeKind::flag, Attribute(false)}, decay},
                      .flops_per_element = 4});
+  add_update(table, {.name = "lion",
+                     .state = {"mean"},
+                     .attributes = {real("beta1", 0.9), real("beta2", 0.99), decay},
+                     .flops_per_element = 8});
   for (const char* name : {"adam", "adamw"}) {
     add_update(table, {.name = name,
                        .state = {"mean", "square"},

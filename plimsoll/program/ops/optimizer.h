@@ -46,6 +46,17 @@ struct AdamOptions {
 Value adam(Builder& b, Value w, Value dw, Moments moments, Value step, Value rate, AdamOptions options = {});
 Value adamw(Builder& b, Value w, Value dw, Moments moments, Value step, Value rate, AdamOptions options = {});
 
+struct LionOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;  // taken off w directly
+  Value scale = {};
+};
+
+// w goes rate in the direction of the sign of beta1 * mean + (1 - beta1) * dw; the mean becomes
+// beta2 * mean + (1 - beta2) * dw. Overwrites both.
+Value lion(Builder& b, Value w, Value dw, Value mean, Value rate, LionOptions options = {});
+
 // One more, in the storage of `step`: a counter that lasts from step to step.
 Value next_step(Builder& b, Value step);
 

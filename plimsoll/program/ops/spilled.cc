@@ -8,7 +8,7 @@
 namespace plimsoll::program {
 namespace {
 
-constexpr std::array<const char*, 3> kOps = {"momentum", "adam", "adamw"};
+constexpr std::array<const char*, 4> kOps = {"momentum", "adam", "adamw", "lion"};
 
 const OpDef* spilled_form(const OpDef& def) {
   const bool has_one = std::find(kOps.begin(), kOps.end(), def.name) != kOps.end();

@@ -1,7 +1,7 @@
-// Optimizer updates whose state lies in the spill file: `adam_spilled`, `adamw_spilled`, `momentum_spilled`. They mean
-// what the plain ops mean and take the same operands, but those that are state take no memory of the device: the kernel
-// brings them in piece by piece, updates them and takes them back while the next piece is on its way. What is in the
-// file stays there from step to step, in the slot that the attribute `slot` names.
+// Optimizer updates whose state lies in the spill file: `adam_spilled`, `adamw_spilled`, `momentum_spilled`,
+// `lion_spilled`. They mean what the plain ops mean and take the same operands, but those that are state take no memory
+// of the device: the kernel brings them in piece by piece, updates them and takes them back while the next piece is on
+// its way. What is in the file stays there from step to step, in the slot that the attribute `slot` names.
 #pragma once
 
 #include "plimsoll/program/builder.h"

@@ -52,6 +52,25 @@ void momentum(Run<T>& run) {
 }
 
 template <class T>
+void lion(Run<T>& run) {
+  const auto& w = run.reals(0);
+  const T rate = run.reals(3)[0];
+  const T scale = scalar_or_one(run, 4);
+  if (skips(run, scale, 2)) return;
+  const auto beta1 = static_cast<T>(run.call.real("beta1"));
+  const auto beta2 = static_cast<T>(run.call.real("beta2"));
+  const auto decay = static_cast<T>(run.call.real("weight_decay"));
+  for (size_t i = 0; i < w.size(); ++i) {
+    const T gradient = scale * run.reals(1)[i];
+    const T mean = run.reals(2)[i];
+    const T direction = beta1 * mean + (1 - beta1) * gradient;
+    const T sign = direction > 0 ? T{1} : direction < 0 ? T{-1} : T{0};
+    run.out().reals[i] = w[i] * (1 - rate * decay) - rate * sign;
+    run.out(1).reals[i] = beta2 * mean + (1 - beta2) * gradient;
+  }
+}
+
+template <class T>
 void adam(Run<T>& run, bool decoupled) {
   const auto& w = run.reals(0);
   const auto& dw = run.reals(1);
@@ -117,6 +136,7 @@ void register_optimizer_reference(OpTable& table) {
   table.reference("momentum", [](auto& run) { momentum(run); });
   table.reference("adam", [](auto& run) { adam(run, false); });
   table.reference("adamw", [](auto& run) { adam(run, true); });
+  table.reference("lion", [](auto& run) { lion(run); });
   table.reference("next_step", [](auto& run) { run.out().ints[0] = run.ints(0)[0] + 1; });
   table.reference("global_norm", [](auto& run) { global_norm(run); });
   table.reference("loss_scale", [](auto& run) {

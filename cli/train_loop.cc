@@ -1,0 +1,359 @@
+// `plimsoll train` under a budget for the whole process: plan, loop, report.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "cli/console.h"
+#include "cli/plan_text.h"
+#include "cli/session_start.h"
+#include "cli/train_options.h"
+#include "cli/verbs.h"
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/duration.h"
+#include "plimsoll/kernels/spill.h"
+#include "plimsoll/memory/process.h"
+#include "plimsoll/plan/estimate.h"
+#include "plimsoll/plan/step_plan_json.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr double kMostClip = 1e30;
+constexpr double kLineEvery = 1;   // second, of long runs on data
+constexpr int kInterrupted = 130;  // as a shell has it for SIGINT
+
+// A run within a budget, which may change between steps.
+struct BudgetRun {
+  const TrainOptions& options;
+  const train::ModelForms& model;
+  BudgetFile file;
+  Budget budget;
+  TrainData data = {};
+  std::vector<StepRecord> records = {};
+  int64_t earlier_peak_bytes = 0;  // of the process, before the budget was last changed
+  std::chrono::steady_clock::time_point told = {};
+
+  // Beside the new budget, what the process took before says nothing.
+  void forget_peak() {
+    earlier_peak_bytes = peak_bytes();
+    restart_process_peak();
+  }
+  int64_t peak_bytes() const { return std::max(earlier_peak_bytes, process_peak_bytes()); }
+  std::string note() const {
+    return fmt::format("  {} of {}", format_bytes(process_peak_bytes()), format_bytes(budget.bytes));
+  }
+};
+
+// A new budget that was asked for while the run went on, and that does not fit.
+struct BudgetRefused {
+  train::NoFit no_fit;
+};
+
+std::string metrics_text(const train::Metrics& metrics) {
+  std::string text = fmt::format("loss {:.6f}", metrics.loss);
+  if (metrics.accuracy) text += fmt::format("  accuracy {:.2f} %", 100 * *metrics.accuracy);
+  if (metrics.perplexity) text += fmt::format("  perplexity {:.2f}", *metrics.perplexity);
+  return text + fmt::format("  ({} samples)", format_count(metrics.samples));
+}
+
+int64_t spilled_bytes() {
+  const auto file = kernels::spill_file();
+  return file ? file->bytes() : 0;
+}
+
+nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
+  nlohmann::ordered_json json = {{"budget_bytes", budget.bytes},
+                                 {"budget_source", budget.source},
+                                 {"unplanned_bytes", fit.plan.unplanned_bytes},
+                                 {"overhead_bytes", fit.overhead_bytes},
+                                 {"margin_bytes", fit.margin_bytes},
+                                 {"arena_bytes", fit.plan.arena_bytes},
+                                 {"predicted_peak_bytes", fit.predicted_peak_bytes},
+                                 {"predicted_step_s", fit.plan.predicted_s},
+                                 {"spilled_bytes", spilled_bytes()},
+                                 {"micro_batches", fit.plan.sizes},
+                                 {"form", plan::to_json(fit.plan.form)}};
+  json["measures"] = plan::to_json(fit.plan.measures());
+  return json;
+}
+
+void print_measured(const train::Fit& fit) {
+  print_bytes("predicted", fit.predicted_peak_bytes, "of the process");
+  print_bytes("process", process_peak_bytes(), "at most");
+  if (const auto peak = cgroup_peak_bytes()) print_bytes("cgroup", *peak, "at most, with the kernel's own");
+}
+
+nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no_fit,
+                                    const std::vector<train::Alternative>& ways) {
+  nlohmann::ordered_json json = {{"model", run.options.step.model},
+                                 {"sizes", run.model.sizes()},
+                                 {"optimizer", run.options.step.optimizer},
+                                 {"precision", run.options.step.precision},
+                                 {"fits", false},
+                                 {"steps_done", run.records.size()},
+                                 {"budget_bytes", run.budget.bytes},
+                                 {"budget_source", run.budget.source},
+                                 {"smallest_budget_bytes", no_fit.smallest_budget_bytes()},
+                                 {"overhead_bytes", no_fit.smallest_overhead_bytes()},
+                                 {"smallest_arena_bytes", no_fit.smallest_arena_bytes()},
+                                 {"binding_op", no_fit.refusal.binding_op},
+                                 {"why_whole", run.model.why_whole()}};
+  json["alternatives"] = alternatives_json(ways);
+  return json;
+}
+
+int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
+  const TrainOptions& options = run.options;
+  const auto ways = train::alternatives_to(run.model, options.budget.spill_dir, run.budget, no_fit);
+  write_page(options.page, [&] {
+    const report::StepPageInput input{
+        .title = setting_text(run.model.setting()),
+        .request = run.model.request(),
+        .limit = report::PageFigure{"the budget's share for tensors", no_fit.refusal.budget_bytes}};
+    return report::refusal_page(input, no_fit.refusal, ways);
+  });
+  if (options.step.json) {
+    cli::print_json(refusal_json(run, no_fit, ways));
+  } else {
+    tell("plimsoll: {}\n", train::refusal_text(run.model, run.budget, no_fit, ways));
+  }
+  return kFinding;
+}
+
+nlohmann::ordered_json result_json(const train::LoopResult& result) {
+  nlohmann::ordered_json json = {{"steps_done", result.steps}};
+  if (result.metrics) json["eval_loss"] = result.metrics->loss;
+  if (result.metrics && result.metrics->accuracy) json["eval_accuracy"] = *result.metrics->accuracy;
+  if (result.metrics && result.metrics->perplexity) json["eval_perplexity"] = *result.metrics->perplexity;
+  if (!result.checkpoint.empty()) json["checkpoint"] = result.checkpoint;
+  if (result.failed_checkpoints > 0) json["failed_checkpoints"] = result.failed_checkpoints;
+  return json;
+}
+
+void print_result(const train::LoopResult& result) {
+  if (result.metrics) print("  evaluation {}\n", metrics_text(*result.metrics));
+  if (!result.checkpoint.empty()) print("  checkpoint {}\n", result.checkpoint);
+}
+
+// What is printed of a run that came to its end.
+void report(const BudgetRun& run, const train::Fit& fit, const train::LoopResult& result) {
+  const int threads = fit.session->executor().threads();
+  if (run.options.step.json) {
+    nlohmann::ordered_json json = head_json(run.options, run.model.sizes(), threads);
+    json.update(plan_json(fit, run.budget));
+    json["peak_since_budget_bytes"] = process_peak_bytes();
+    json.update(result_json(result));
+    return print_train_json(std::move(json), run.records, run.peak_bytes());
+  }
+  print_head(run.options, threads, run.records);
+  print_result(result);
+  print_measured(fit);
+}
+
+void write_pages(const BudgetRun& run, train::Fit& fit) {
+  if (!run.options.page.wants_any()) return;
+  report::TrainedRun trained{report::history_of(fit.plan, *fit.session), &fit.plan};
+  trained.predicted_peak_bytes = fit.predicted_peak_bytes;
+  trained.process_peak_bytes = run.peak_bytes();
+  trained.overhead_bytes = fit.overhead_bytes;
+  trained.budget_bytes = run.budget.bytes;
+  const report::PageFigure limit{"the budget's share for tensors", run.budget.bytes - fit.overhead_bytes,
+                                 "what is left beside code, libraries and stacks"};
+  write_train_files(run.options,
+                    {.title = setting_text(run.model.setting()), .request = run.model.request(), .limit = limit},
+                    std::move(trained), run.records);
+}
+
+void show_step(BudgetRun& run, const train::LoopOptions::Step& step) {
+  const int64_t all = step.steps_in_all.value_or(step.step);
+  run.records.push_back({step.loss, step.seconds});
+  const auto now = std::chrono::steady_clock::now();
+  const bool is_long = run.data.batches && step.step != 1 && step.step != all;
+  if (is_long && (shows_progress() || std::chrono::duration<double>(now - run.told).count() < kLineEvery)) {
+    return show_progress(fmt::format("step {} of {}, loss {:.4f}, {:.0f} samples/s{}{}", step.step, all, step.loss,
+                                     static_cast<double>(step.samples) / step.seconds,
+                                     time_left(run.records, all - step.step), run.note()));
+  }
+  run.told = now;
+  if (run.data.batches) {
+    tell("step {:>{}}  loss {:.6f}  {:.0f} samples/s{}{}\n", step.step, std::to_string(all).size(), step.loss,
+         static_cast<double>(step.samples) / step.seconds, time_left(run.records, all - step.step), run.note());
+    return;
+  }
+  tell("step {:>{}}  loss {:.6f}  {}{}\n", step.step, std::to_string(all).size(), step.loss,
+       format_seconds(step.seconds), run.note());
+}
+
+void show_micro_batches(BudgetRun& run, train::FittedTraining& training) {
+  if (!shows_progress()) return;
+  training.set_on_micro_batch([&](int64_t done) {
+    const train::Fit& fit = training.fitted();
+    const auto all = static_cast<int64_t>(fit.plan.sizes.size());
+    const double each = run.records.empty() ? fit.plan.predicted_s : median_seconds(run.records);
+    const double left = each * static_cast<double>(all - done) / static_cast<double>(all);
+    show_progress(fmt::format("step {}, micro-batch {} of {}, {} left of it{}", training.steps() + 1, done + 1, all,
+                              format_seconds(left), run.note()));
+  });
+}
+
+void show_checkpoint(const train::CheckpointFolder::Outcome& outcome) {
+  if (!outcome.error.empty()) {
+    tell("plimsoll: no checkpoint of step {}: {}\n  the run goes on, and earlier checkpoints stay\n", outcome.step,
+         outcome.error);
+  }
+}
+
+void show_plan(const BudgetRun& run, train::FittedTraining& training) {
+  const train::Fit& fit = training.fitted();
+  if (!run.options.step.json) print_plan(fit, run.budget, costs_text(fit.plan.costs()));
+  time_ops(run.options, *fit.session);
+}
+
+// In all; by the epochs where there are any.
+int64_t steps_of(const train::LoopOptions& loop, const TrainData& data) {
+  if (loop.epochs == 0 || !data.batches) return loop.steps;
+  const int64_t steps = loop.epochs * data.batches->batches_per_epoch();
+  return loop.steps == 0 ? steps : std::min(loop.steps, steps);
+}
+
+train::LoopOptions loop_options(const TrainOptions& options, const TrainData& data) {
+  train::LoopOptions loop{.steps = options.steps.value_or(options.epochs ? 0 : kUsualSteps),
+                          .epochs = options.epochs.value_or(0),
+                          .evaluate_every = options.evaluate_every,
+                          .patience = options.patience,
+                          .checkpoint = options.checkpoint,
+                          .log = options.log};
+  loop.schedule = {.kind = train::parse_schedule(options.schedule),
+                   .rate = options.rate,
+                   .steps = steps_of(loop, data),
+                   .warmup = options.warmup,
+                   .every = options.drop_every};
+  loop.evaluation = data.evaluation;
+  return loop;
+}
+
+void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraining& training) {
+  loop.on_step = [&](const train::LoopOptions::Step& step) { show_step(run, step); };
+  loop.on_evaluation = [](int64_t step, const train::Metrics& metrics) {
+    tell("step {}  evaluation: {}\n", step, metrics_text(metrics));
+  };
+  loop.on_checkpoint = show_checkpoint;
+  loop.on_resume = [](const train::RunState& state) {
+    tell("note: goes on after step {} of a checkpoint\n", state.step);
+  };
+  loop.between_steps = [&] {
+    if (!run.file.changes(run.budget)) return;
+    if (auto no_fit = training.fit(run.budget)) throw BudgetRefused{std::move(*no_fit)};
+    run.forget_peak();
+    show_plan(run, training);
+  };
+  if (loop.checkpoint.folder.empty()) return;
+  finish_on_interrupt();
+  loop.stops = was_interrupted;
+}
+
+train::StepRequest request_for(const TrainOptions& options) {
+  ModelOptions step = options.step;
+  train::StepRequest request = request_of(step, options.budget.form);
+  if (options.dropout >= 0) request.model = models::with_dropout(std::move(request.model), options.dropout);
+  if (options.accumulate > 1) {
+    const int64_t batch = models::bindings(request.model, request.step.sizes).at("batch");
+    request.step.sizes["batch"] = batch * options.accumulate;
+  }
+  request.step.train.weight_decay = options.weight_decay;
+  if (options.clip > 0) request.step.train.clip_norm = options.clip;
+  if (request.step.train.optimizer == program::Optimizer::lion) request.step.train.beta2 = 0.99;
+  return request;
+}
+
+// How the run ended, where it did not come to its last step.
+int end_of(const TrainOptions& options, const train::LoopResult& result) {
+  if (result.end == train::EndOfLoop::no_better) {
+    tell("note: ended after step {}: {} evaluations were no better\n", result.steps, options.patience);
+  }
+  if (result.end != train::EndOfLoop::stopped) return kDone;
+  tell("plimsoll: stopped after step {}; checkpoint: {}\n  go on with the same command and --resume\n", result.steps,
+       result.checkpoint.empty() ? "none" : result.checkpoint);
+  return kInterrupted;
+}
+
+int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions options) {
+  show_micro_batches(run, training);
+  add_callbacks(options, run, training);
+  train::Loop loop(training, run.budget, run.data.batches, std::move(options));
+  const train::LoopResult result = loop.run();
+  erase_progress();
+  save_weights(run.options, training.fitted().session->executor());
+  tell_skipped(run.data);
+  report(run, training.fitted(), result);
+  write_pages(run, training.fitted());
+  return end_of(run.options, result);
+}
+
+}  // namespace
+
+int train_within(const TrainOptions& options) {
+  Budget budget = read_budget(options.budget, options.step.device);
+  BudgetFile file(options.budget.budget_file, budget);
+  const train::ModelForms model(request_for(options));
+  tell_notes(model.request().model, model.request().step);
+  BudgetRun run{options, model, std::move(file), budget};
+  run.data = open_data(options, model);
+  train::LoopOptions loop = loop_options(options, run.data);
+  std::optional<train::FittedTraining> training;
+  std::optional<train::NoFit> no_fit;
+  for (const int64_t share : {budget.bytes, int64_t{0}}) {  // buffers that suit the budget, else the least
+    limit_data(run.data, options, share);
+    if (!loop.checkpoint.folder.empty()) {
+      loop.checkpoint.staging_bytes = train::staging_bytes_for(model.kept_bytes(), share);
+    }
+    const int64_t reserved = train::Loop::reserved_bytes(model, loop, share) + run.data.reserved_bytes;
+    training.emplace(model, options.budget.spill_dir, train::TrainerOptions{.rate = options.rate, .seed = options.seed},
+                     reserved);
+    no_fit = training->fit(budget);
+    if (!no_fit || reserved == 0) break;
+  }
+  if (no_fit) return refuse(run, *no_fit);
+  show_plan(run, *training);
+  try {
+    return run_loop(run, *training, loop);
+  } catch (const BudgetRefused& refused) {
+    return refuse(run, refused.no_fit);
+  }
+}
+
+bool TrainOptions::needs_loop() const {
+  return !data.empty() || !eval_data.empty() || epochs || schedule != "constant" || warmup != 0 || weight_decay != 0 ||
+         clip != 0 || accumulate != 1 || dropout >= 0 || patience != 0 || evaluate_every != 0 ||
+         !checkpoint.folder.empty() || checkpoint.every != 0 || checkpoint.resume || !log.empty();
+}
+
+void add_loop_options(const Command& verb, TrainOptions& options) {
+  verb.add_option("--data", options.data, "Folder of images by class, .npy, .npz, IDX, CIFAR, .bin tokens, .csv");
+  verb.add_option("--eval-data", options.eval_data, "Data that it is evaluated on, after each epoch and at the end");
+  verb.add_option("--eval-every", options.evaluate_every, "Evaluate after every so many steps instead");
+  verb.add_option("--patience", options.patience, "End after so many evaluations without a better loss");
+  verb.add_flag("--no-shuffle", options.no_shuffle, "Take samples in their order");
+  verb.add_flag("--skip-corrupt", options.skip_corrupt,
+                "Skip samples that cannot be read, and tell how many at the end");
+  verb.add_option("--workers", options.workers, "Threads that read data; as many as the steps need when not given");
+  verb.add_option("--prefetch", options.prefetch, "Batches ready ahead; as many as the steps need when not given");
+  verb.add_option("--epochs", options.epochs, "Rounds through the data");
+  verb.add_option("--schedule", options.schedule, "Of the learning rate: constant cosine linear step").shows_default();
+  verb.add_option("--warmup", options.warmup, "Steps in which the learning rate grows from 0");
+  verb.add_option("--drop-every", options.drop_every, "Of --schedule step: a tenth of the rate after so many steps");
+  verb.add_option("--weight-decay", options.weight_decay, "Share of the weights that the optimizer takes off")
+      .in_range(0, 1);
+  verb.add_option("--clip", options.clip, "Scale gradients down to this norm of all together").in_range(0, kMostClip);
+  verb.add_option("--dropout", options.dropout, "Rate of every dropout of the model, in place of its own")
+      .in_range(0, 1);
+  verb.add_option("--accumulate", options.accumulate, "Take so many batches in one step, in micro-batches");
+  verb.add_option("--checkpoint", options.checkpoint.folder, "Folder for checkpoints; one is written at the end");
+  verb.add_option("--every", options.checkpoint.every, "Write a checkpoint after every so many steps");
+  verb.add_option("--keep", options.checkpoint.keep, "Checkpoints that stay, the newest ones").shows_default();
+  verb.add_flag("--resume", options.checkpoint.resume, "Go on from the newest checkpoint, where there is one");
+  verb.add_option("--log", options.log, "Write a line of JSON for each step to this file");
+}
+
+}  // namespace plimsoll::cli

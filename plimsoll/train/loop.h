@@ -1,0 +1,114 @@
+// Trains for some steps or epochs: batches, learning rates, evaluation, checkpoints, a log. What is printed is the
+// caller's business, by callbacks. Resumed from a checkpoint, it gives the bits of a run that was never stopped.
+//
+//   train::Loop loop(training, batches, {.epochs = 10, .checkpoint = {.folder = "run", .every = 500}});
+//   train::LoopResult result = loop.run();
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "plimsoll/train/batches.h"
+#include "plimsoll/train/checkpoint_folder.h"
+#include "plimsoll/train/evaluation.h"
+#include "plimsoll/train/fitted_training.h"
+#include "plimsoll/train/schedule.h"
+#include "plimsoll/train/training.h"
+
+namespace plimsoll::train {
+
+struct CheckpointOptions {
+  std::string folder = {};    // empty: none are written
+  int64_t every = 0;          // steps; 0: at the end alone
+  int64_t keep = 3;           // the newest ones
+  bool resume = false;        // go on from the newest one, where there is one
+  int64_t staging_bytes = 0;  // of the writer; 0: by the model's size
+};
+
+struct LoopOptions {
+  int64_t steps = 0;   // in all, those of before included; 0: by epochs
+  int64_t epochs = 0;  // likewise; 0: by steps. Both: what comes first
+  Schedule schedule = {};
+  std::shared_ptr<Batches> evaluation = {};  // data for it; nothing: none
+  int64_t evaluate_every = 0;                // steps; 0: after each epoch, and at the end
+  int64_t patience = 0;                      // evaluations without a better loss after which it ends; 0: never
+  CheckpointOptions checkpoint = {};
+  std::string log = {};  // a file of JSON lines that is appended to; empty: none
+
+  struct Step {
+    int64_t step = 0;
+    int64_t epoch = 0;
+    float loss = 0;
+    double rate = 0;
+    double seconds = 0;
+    int64_t samples = 0;
+    std::optional<int64_t> steps_in_all = {};
+  };
+  std::function<void(const Step&)> on_step = {};
+  std::function<void(int64_t step, const Metrics&)> on_evaluation = {};
+  std::function<void(const CheckpointFolder::Outcome&)> on_checkpoint = {};
+  std::function<void(const RunState&)> on_resume = {};
+  // Asked between steps: whether to end now, after a checkpoint.
+  std::function<bool()> stops = {};
+  // Called between steps: may plan again.
+  std::function<void()> between_steps = {};
+};
+
+enum class EndOfLoop : uint8_t { done, stopped, no_better };
+
+struct LoopResult {
+  EndOfLoop end = EndOfLoop::done;
+  int64_t steps = 0;  // in all
+  int64_t steps_here = 0;
+  float last_loss = 0;
+  std::optional<Metrics> metrics = {};   // of the last evaluation
+  std::optional<double> best_loss = {};  // of all evaluations
+  std::string checkpoint;                // the last whole one; empty: none
+  int64_t failed_checkpoints = 0;
+};
+
+class TrainLog;
+
+class Loop {
+ public:
+  // Without batches: on synthetic data, the same in every step, and for `steps` alone. ArgumentError for options that
+  // make no sense.
+  Loop(FittedTraining& training, Budget budget, std::shared_ptr<Batches> batches, LoopOptions options);
+  Loop(Training& training, std::shared_ptr<Batches> batches, LoopOptions options);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Until the end. What a step throws comes out, with the checkpoints as they are. DoesNotFit where a checkpoint's
+  // state does not.
+  LoopResult run();
+
+  // What it takes of a budget beside the step: staging memory and ops of the evaluation.
+  static int64_t reserved_bytes(const ModelForms& model, const LoopOptions& options, int64_t budget_bytes);
+
+ private:
+  void resume();
+  bool is_over() const;
+  Delivered next_batch();
+  void step();
+  void evaluate();
+  void save();
+  void tell_outcomes();
+  std::optional<int64_t> steps_in_all() const;
+  int64_t epoch() const { return batches_ ? batches_->position().epoch : 0; }
+
+  FittedTraining& training_;
+  Budget budget_;
+  std::shared_ptr<Batches> batches_;
+  LoopOptions options_;
+  std::unique_ptr<CheckpointFolder> folder_;
+  std::unique_ptr<TrainLog> log_;
+  LoopResult result_;
+  int64_t evaluations_since_best_ = 0;
+  int64_t evaluated_at_ = -1;
+  int64_t saved_at_ = -1;
+};
+
+}  // namespace plimsoll::train

@@ -1,0 +1,173 @@
+// `plimsoll train` with checkpoints: killed, interrupted and resumed; `plimsoll inspect` of what it wrote.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "tests/cli/process.h"
+#include "tests/cli/run.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "plimsoll-train-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Until the run is at its steps.
+bool wait_for_lines(const std::string& log, uintmax_t least_bytes) {
+  for (int i = 0; i < 6000; ++i) {
+    std::error_code error;
+    const uintmax_t bytes = fs::file_size(log, error);
+    if (!error && bytes >= least_bytes) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+constexpr const char* kTrain =
+    "train lenet --batch 8 --threads 1 --no-measure --budget 1GiB --schedule cosine --warmup 5 --clip 1 ";
+
+TEST(CliLoop, KilledAtRandomMomentsEveryResumeWorksAndTheWeightsAreTheSame) {
+  const char* asked = std::getenv("PLIMSOLL_KILLS");
+  const int kills = asked == nullptr ? 8 : std::atoi(asked);
+  const Folder folder;
+  const std::string run = fmt::format("{}--steps {} --every 3 --keep 2 ", kTrain, std::max(400, 60 * kills));
+  ASSERT_EQ(
+      run_cli(fmt::format("{}--checkpoint {} --save {}", run, folder / "whole", folder / "whole.safetensors")).status,
+      0);
+  std::mt19937 draw(7);
+  int killed = 0;
+  std::string last;
+  for (int i = 0; i < kills; ++i) {
+    Process process(words_of(fmt::format("{}--checkpoint {} --resume", run, folder / "run")));
+    std::this_thread::sleep_for(std::chrono::milliseconds(draw() % 450));
+    process.send(SIGKILL);
+    process.wait();
+    killed += process.signal() == SIGKILL ? 1 : 0;
+    if (!fs::exists(folder / "run/latest")) continue;
+    const Outcome inspected = run_cli(fmt::format("inspect {} --json", folder / "run/latest"));
+    EXPECT_EQ(inspected.status, 0) << inspected.output;
+    last = nlohmann::json::parse(inspected.output)["texts"]["plimsoll.step"];
+  }
+  const Outcome end =
+      run_cli(fmt::format("{}--checkpoint {} --resume --save {}", run, folder / "run", folder / "run.safetensors"));
+  EXPECT_EQ(end.status, 0) << end.output;
+  EXPECT_GT(killed, 0) << "every run had ended before it was killed";
+  EXPECT_EQ(bytes_of(folder / "run.safetensors"), bytes_of(folder / "whole.safetensors"));
+  EXPECT_EQ(bytes_of(folder / "run/latest"), bytes_of(folder / "whole/latest"));
+  RecordProperty("killed", killed);
+  RecordProperty("last_step_before_the_end", last);
+}
+
+TEST(CliLoop, CtrlCIsAcknowledgedAndLeavesACheckpoint) {
+  const Folder folder;
+  Process process(
+      words_of(fmt::format("{}--steps 100000 --checkpoint {} --log {}", kTrain, folder / "run", folder / "log")));
+  ASSERT_TRUE(wait_for_lines(folder / "log", 1));
+  process.send(SIGINT);
+  process.wait();
+  EXPECT_EQ(process.status(), 130) << process.err;
+  EXPECT_NE(process.err.find("stops after this step"), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("--resume"), std::string::npos) << process.err;
+  EXPECT_TRUE(fs::exists(folder / "run/latest"));
+  const auto json = nlohmann::json::parse(run_cli(fmt::format("inspect {} --json", folder / "run")).output);
+  const int64_t step = std::stoll(json["texts"]["plimsoll.step"].get<std::string>());
+  const Outcome more = run_cli(fmt::format("{}--steps {} --checkpoint {} --resume", kTrain, step + 2, folder / "run"));
+  EXPECT_EQ(more.status, 0) << more.output;
+  EXPECT_NE(more.output.find(fmt::format("goes on after step {} ", step)), std::string::npos) << more.output;
+}
+
+TEST(CliLoop, TwoInterruptsEndItAtOnce) {
+  const Folder folder;
+  Process process(
+      words_of(fmt::format("train lenet --batch 8192 --steps 1000 --no-measure --threads 1 --checkpoint {} --log {}",
+                           folder / "run", folder / "log")));
+  ASSERT_TRUE(wait_for_lines(folder / "log", 0));
+  const auto start = std::chrono::steady_clock::now();
+  process.send(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  process.send(SIGINT);
+  process.wait();
+  EXPECT_EQ(process.signal(), SIGINT) << process.err;
+  EXPECT_NE(process.err.find("stops after this step"), std::string::npos) << process.err;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(CliLoop, TheBudgetMayBeAnotherWhenItIsResumed) {
+  const Folder folder;
+  const std::string run = "train lenet --batch 256 --threads 1 --no-measure --every 2 ";
+  ASSERT_EQ(run_cli(fmt::format("{}--budget 1GiB --steps 4 --checkpoint {}", run, folder / "whole")).status, 0);
+  ASSERT_EQ(run_cli(fmt::format("{}--budget 1GiB --steps 2 --checkpoint {}", run, folder / "run")).status, 0);
+  const Outcome less =
+      run_cli(fmt::format("{}--budget 256MiB --steps 4 --checkpoint {} --resume", run, folder / "run"));
+  EXPECT_EQ(less.status, 0) << less.output;
+  EXPECT_EQ(bytes_of(folder / "run/latest"), bytes_of(folder / "whole/latest"));
+}
+
+TEST(CliLoop, ACheckpointOfAnotherModelIsRefused) {
+  const Folder folder;
+  ASSERT_EQ(run_cli(fmt::format("train lenet --batch 2 --steps 1 --no-measure --checkpoint {}", folder / "run")).status,
+            0);
+  const Outcome other =
+      run_cli(fmt::format("train mlp --batch 2 --steps 2 --no-measure --checkpoint {} --resume", folder / "run"));
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_NE(other.output.find("(lenet, adam)"), std::string::npos) << other.output;
+  const Outcome again =
+      run_cli(fmt::format("train lenet --batch 2 --steps 2 --no-measure --checkpoint {}", folder / "run"));
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.output.find("resume it (--resume)"), std::string::npos) << again.output;
+}
+
+TEST(CliLoop, WeightsOfACheckpointStartAnotherRun) {
+  const Folder folder;
+  ASSERT_EQ(run_cli(fmt::format("train lenet --batch 2 --steps 2 --no-measure --checkpoint {}", folder / "run")).status,
+            0);
+  const Outcome outcome = run_cli(fmt::format("run lenet --batch 2 --times 1 --weights {}/latest", folder / "run"));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+TEST(CliInspect, ListsTensorsAndTexts) {
+  const Folder folder;
+  ASSERT_EQ(run_cli(fmt::format("train mlp --batch 2 --steps 1 --save {}", folder / "w.safetensors")).status, 0);
+  const Outcome table = run_cli(fmt::format("inspect {}", folder / "w.safetensors"));
+  EXPECT_EQ(table.status, 0);
+  for (const char* part : {"tensors, ", "format = pt", "name ", "F32", ".weight"}) {
+    EXPECT_NE(table.output.find(part), std::string::npos) << part << "\n" << table.output;
+  }
+  const auto json = nlohmann::json::parse(run_cli(fmt::format("inspect {} --json", folder / "w.safetensors")).output);
+  int64_t bytes = 0;
+  for (const auto& tensor : json["tensors"]) bytes += tensor["bytes"].get<int64_t>();
+  EXPECT_EQ(json["tensor_bytes"], bytes);
+  std::ofstream(folder / "bad.safetensors") << "no such file";
+  const Outcome bad = run_cli(fmt::format("inspect {}", folder / "bad.safetensors"));
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_NE(bad.output.find("a whole safetensors file"), std::string::npos) << bad.output;
+}
+
+}  // namespace
