@@ -14,8 +14,10 @@
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
+#include "plimsoll/base/file.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/process.h"
+#include "plimsoll/models/weights/weights.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/plan/step_plan_json.h"
 #include "plimsoll/report/chrome_trace.h"
@@ -356,6 +358,7 @@ void require_budget_for(const BudgetOptions& options) {
   refuse(!options.form.allow.empty(), "--allow");
   refuse(!options.form.measure, "--no-measure");
   refuse(!options.form.micro_batches, "--no-grad-accumulation");
+  refuse(options.form.no_recompute, "--no-recompute");
   refuse(options.strict, "--strict");
 }
 
@@ -385,6 +388,7 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
   verb.add_flag("--no-grad-accumulation", options->no_micro_batches, "Take the batch as a whole");
+  verb.add_flag("--no-recompute", options->budget.form.no_recompute, "Compute nothing again");
   verb.add_flag("--no-measure", options->no_measure, "Do not time kernels before the step is planned");
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   add_page_options(verb, options->page);
