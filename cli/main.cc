@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -19,22 +17,7 @@
 namespace plimsoll::cli {
 namespace {
 
-constexpr const char* kSpins = "1000";  // some microseconds
-
-// Threads of libgomp that have nothing to do spin for milliseconds by default, and where other processes want the cores
-// a step takes ten times as long. How long they spin is read when libgomp is loaded, which has happened by now: this
-// program starts once more, with the variable set, where it will compute and the user chose nothing.
-void spin_shortly(int argc, char** argv) {
-  const std::string_view verb = argc > 1 ? argv[1] : "";
-  if (verb != "train" && verb != "run" && verb != "plan") return;
-  for (const char* const variable : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) {
-    if (std::getenv(variable) != nullptr) return;
-  }
-  if (setenv("GOMP_SPINCOUNT", kSpins, 1) == 0) execv("/proc/self/exe", argv);
-  // Where that cannot be, they spin.
-}
-
-// The name that the second start would else lose.
+// The name that the second start (spin.cc) would else lose.
 void keep_name(const char* program) {
   const std::string name = std::filesystem::path(program).filename().string();
   prctl(PR_SET_NAME, name.c_str());
@@ -92,7 +75,6 @@ int run(int argc, char** argv, bool json) try {
 
 int main(int argc, char** argv) {
   using namespace plimsoll::cli;
-  spin_shortly(argc, argv);
   keep_name(argc > 0 ? argv[0] : "plimsoll");
   start_console();
   const bool json = std::any_of(argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });

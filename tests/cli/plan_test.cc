@@ -78,9 +78,9 @@ TEST_F(CliPlan, TakesTheBatchInMicroBatchesUnlessThatIsRuledOut) {
 
 TEST_F(CliPlan, ComputesNothingAgainWhereThatIsRuledOut) {
   const auto plan = [](const std::string& budget, const char* option) {
-    const Outcome made = run_cli(
-        fmt::format("plan lenet --batch 64 --optimizer sgd --no-grad-accumulation --time-limit 60 --json --budget {} {}",
-                    budget, option));
+    const Outcome made = run_cli(fmt::format(
+        "plan mlp --batch 512 --threads 1 --optimizer sgd --no-grad-accumulation --time-limit 60 --json --budget {} {}",
+        budget, option));
     return nlohmann::json::parse(made.output.substr(made.output.find('{')));
   };
   const auto recomputes = [](const nlohmann::json& made) {

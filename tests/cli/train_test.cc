@@ -112,7 +112,8 @@ struct Refused {
 
 // libgomp tells what it read when it was loaded.
 int times_told(const std::string& environment, const std::string& setting) {
-  const Outcome outcome = run_cli("train mlp --batch 2 --steps 1 --threads 1", environment + " OMP_DISPLAY_ENV=verbose");
+  const Outcome outcome =
+      run_cli("train mlp --batch 2 --steps 1 --threads 1", environment + " OMP_DISPLAY_ENV=verbose");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   int times = 0;
   for (size_t at = outcome.output.find(setting); at != std::string::npos; at = outcome.output.find(setting, at + 1)) {
@@ -124,7 +125,6 @@ int times_told(const std::string& environment, const std::string& setting) {
 TEST(CliTrain, ThreadsThatWaitSpinShortlyUnlessTheUserChose) {
   const std::string none = "env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT";
   EXPECT_EQ(times_told(none, "GOMP_SPINCOUNT = '1000'"), 1);
-  EXPECT_EQ(times_told(none, "GOMP_SPINCOUNT"), 2);  // it started twice
   EXPECT_EQ(times_told(none + " GOMP_SPINCOUNT=77", "GOMP_SPINCOUNT = '77'"), 1);
   EXPECT_EQ(times_told(none + " OMP_WAIT_POLICY=active", "GOMP_SPINCOUNT = '1000'"), 0);
   EXPECT_EQ(times_told(none + " OMP_WAIT_POLICY=active", "OMP_WAIT_POLICY = 'ACTIVE'"), 1);

@@ -165,10 +165,10 @@ Model deep_model() {
 TEST(Training, ComputesNothingAgainWhereThatIsRuledOut) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
   const auto options = [](const std::string& budget, bool recompute) {
-    TrainingOptions options = options_within(budget);
-    options.micro_batches = false;
-    options.recompute = recompute;
-    return options;
+    TrainingOptions whole = options_within(budget);
+    whole.micro_batches = false;
+    whole.recompute = recompute;
+    return whole;
   };
   const auto smallest = [&](bool recompute) {
     try {
@@ -183,7 +183,8 @@ TEST(Training, ComputesNothingAgainWhereThatIsRuledOut) {
   ASSERT_GT(without, with + 24 * kMiB);
   const Training again(deep_model(), options(std::to_string(with + 8 * kMiB), true));
   const auto recomputes = [](const Training& training) {
-    return std::ranges::any_of(training.plan().measures, [](const auto& measure) { return measure.kind == "recompute"; });
+    return std::ranges::any_of(training.plan().measures,
+                               [](const auto& measure) { return measure.kind == "recompute"; });
   };
   EXPECT_TRUE(recomputes(again));
   const Training once(deep_model(), options(std::to_string(without + 32 * kMiB), false));
