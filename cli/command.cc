@@ -12,10 +12,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "cli/completion.h"
 #include "cli/console.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/similar.h"
+#include "plimsoll/report/completion.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -113,16 +113,16 @@ std::string placeholder(const CLI::Option& option) {
   return option.get_lnames().empty() ? std::string("VALUE") : upper(option.get_lnames().front());
 }
 
-OptionInfo describe(const CLI::Option& option) {
-  OptionInfo info{.names = {}, .value = placeholder(option), .help = option.get_description()};
+report::OptionInfo describe(const CLI::Option& option) {
+  report::OptionInfo info{.names = {}, .value = placeholder(option), .help = option.get_description()};
   for (const std::string& name : option.get_snames()) info.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) info.names.push_back("--" + name);
   if (info.names.empty()) info.value = option.get_name();
   return info;
 }
 
-VerbInfo describe(const CLI::App& verb) {
-  VerbInfo info{verb.get_name(), verb.get_description(), verb.get_footer(), {}};
+report::VerbInfo describe(const CLI::App& verb) {
+  report::VerbInfo info{verb.get_name(), verb.get_description(), verb.get_footer(), {}};
   for (const CLI::Option* option : verb.get_options()) info.options.push_back(describe(*option));
   return info;
 }
@@ -132,12 +132,12 @@ std::optional<std::string> generated_text(const CLI::App& app, int argc, char** 
   const std::vector<std::string_view> words(argv + 1, argv + argc);
   const bool asks = !words.empty() && (words[0] == "--completion" || words[0] == "--man");
   if (!asks) return std::nullopt;
-  std::vector<VerbInfo> verbs;
+  std::vector<report::VerbInfo> verbs;
   for (const CLI::App* verb : app.get_subcommands(std::function<bool(const CLI::App*)>())) {
     verbs.push_back(describe(*verb));
   }
-  if (words[0] == "--man") return man_page(verbs, PLIMSOLL_VERSION);
-  return completion_script(words.size() > 1 ? words[1] : "", verbs);
+  if (words[0] == "--man") return report::man_page(verbs, PLIMSOLL_VERSION);
+  return report::completion_script(words.size() > 1 ? words[1] : "", verbs);
 }
 
 }  // namespace

@@ -111,6 +111,14 @@ void tell(std::string_view text) {
   write_to_stderr(text);
 }
 
+void write_errors(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(STDERR_FILENO, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
 void print_json(const nlohmann::ordered_json& json, int indent) {
   erase_progress();
   std::string text = json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -49,6 +49,9 @@ void tell(fmt::format_string<T...> format, T&&... values) {
   tell(std::string_view(fmt::format(format, std::forward<T>(values)...)));
 }
 
+// To stderr, byte for byte: what another program wrote there.
+void write_errors(std::string_view bytes);
+
 // To stdout, with bytes that are no UTF-8 replaced; an indent of -1 is one line.
 void print_json(const nlohmann::ordered_json& json, int indent = 2);
 

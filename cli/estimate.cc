@@ -12,6 +12,8 @@
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/base/file.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/report/chrome_trace.h"

@@ -3,24 +3,31 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "cli/child.h"
-#include "cli/companions.h"
 #include "cli/console.h"
-#include "cli/exec_report.h"
-#include "cli/host_kill.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/base/child_process.h"
+#include "plimsoll/base/companions.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
+#include "plimsoll/base/temporary_folder.h"
 #include "plimsoll/device/cuda/nvml.h"
+#include "plimsoll/explain/exec_findings.h"
+#include "plimsoll/memory/kernel_kills.h"
+#include "plimsoll/report/exec_findings.h"
+#include "plimsoll/report/html_page.h"
 #include "plimsoll/report/terminal.h"
 
 namespace plimsoll::cli {
 namespace {
+
+using explain::ExecFinding;
+using explain::ExecFindings;
 
 struct Options {
   std::vector<std::string> command;
@@ -31,29 +38,6 @@ struct Options {
   int64_t events = 100'000;
   bool pool = false;
   bool json = false;
-};
-
-// A folder for what the processes of the run leave; gone at the end unless something in it is worth keeping.
-class RunFolder {
- public:
-  RunFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "plimsoll-exec-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) throw SystemError::from_errno("making a folder " + path, errno);
-    path_ = path;
-  }
-  ~RunFolder() {
-    std::error_code ignored;
-    if (!kept_) std::filesystem::remove_all(path_, ignored);
-  }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  void keep() { kept_ = true; }
-
- private:
-  std::string path_;
-  bool kept_ = false;
 };
 
 std::string used_now() {
@@ -120,7 +104,7 @@ void write_outputs(const Options& options, ExecFindings& findings) {
   }
 }
 
-void run_hook(const std::string& command, const ExecFindings& findings, const RunFolder& folder) {
+void run_hook(const std::string& command, const ExecFindings& findings, const TemporaryFolder& folder) {
   setenv("PLIMSOLL_EXEC_DIR", folder.path().c_str(), 1);
   const bool has_snapshot = !findings.explained.empty() && !findings.explained[0].file.empty();
   setenv("PLIMSOLL_OOM_SNAPSHOT", has_snapshot ? findings.explained[0].file.c_str() : "", 1);
@@ -128,21 +112,24 @@ void run_hook(const std::string& command, const ExecFindings& findings, const Ru
 }
 
 int run(const Options& options) {
-  RunFolder folder;
+  TemporaryFolder folder("plimsoll-exec-");  // kept when something in it is worth it
   const ChildOptions child_options{.command = options.command,
                                    .environment = environment_of(options, folder.path()),
-                                   .stdout_to_stderr = options.json};
+                                   .stdout_to_stderr = options.json,
+                                   .on_terminal = isatty(STDERR_FILENO) != 0,
+                                   .on_error_text = write_errors};
   const KillCounts before;
   const ChildResult child = run_child(child_options);
-  const HostKill host = judge_kill(before, {}, child.signal, child.max_resident_bytes);
-  ExecFindings findings = collect(folder.path(), child, host);
+  const KernelKill host = judge_kill(before, {}, child.signal, child.max_resident_bytes);
+  ExecFindings findings =
+      explain::collect_findings(folder.path(), child.status == 0 ? std::string() : child.errors, host);
   write_outputs(options, findings);
   if (findings.out_of_memory()) folder.keep();
   if (options.json) {
-    print_json(findings_json(findings, child));
+    print_json(report::findings_json(findings, {child.status, child.signal, child.max_resident_bytes}));
   } else {
     const bool colour = isatty(STDERR_FILENO) != 0 && report::allows_colour();
-    tell(report::fold_lines(findings_text(findings, child.status == 0, colour), report::columns_of_terminal()));
+    tell(report::fold_lines(report::findings_text(findings, child.status == 0, colour), report::columns_of_terminal()));
   }
   if (findings.out_of_memory() && !options.on_oom.empty()) run_hook(options.on_oom, findings, folder);
   return child.status;

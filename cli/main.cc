@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +16,12 @@
 
 namespace plimsoll::cli {
 namespace {
+
+// The name that the second start (spin.cc) would else lose.
+void keep_name(const char* program) {
+  const std::string name = std::filesystem::path(program).filename().string();
+  prctl(PR_SET_NAME, name.c_str());
+}
 
 // With --json, stdout has JSON whatever happens.
 void tell_error(bool json, const char* kind, int status, const std::string& message) {
@@ -68,6 +75,7 @@ int run(int argc, char** argv, bool json) try {
 
 int main(int argc, char** argv) {
   using namespace plimsoll::cli;
+  keep_name(argc > 0 ? argv[0] : "plimsoll");
   start_console();
   const bool json = std::any_of(argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   const int status = run(argc, argv, json);

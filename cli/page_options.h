@@ -1,21 +1,10 @@
 // --html, --open and --chrome-trace: what verbs write beside what they print.
 #pragma once
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <string>
 
 #include "cli/command.h"
-#include "cli/console.h"
-#include "plimsoll/base/error.h"
-#include "plimsoll/base/file.h"
 #include "plimsoll/report/page.h"
 
 namespace plimsoll::cli {
@@ -29,57 +18,11 @@ struct PageOptions {
   bool wants_any() const { return wants_page() || !chrome_trace.empty(); }
 };
 
-inline void add_page_options(const Command& verb, PageOptions& options) {
-  verb.add_option("--html", options.html, "Write a page for a browser: timeline, what-if, flame graph, memory map");
-  verb.add_flag("--open", options.open, "Open the page in a browser; without --html it is a temporary file");
-  verb.add_option("--chrome-trace", options.chrome_trace, "Write the history for Perfetto or chrome://tracing");
-}
+void add_page_options(const Command& verb, PageOptions& options);
 
 // Before long work whose page could not be written.
-inline void require_page(const PageOptions& options) {
-  if (options.wants_page() && !report::has_page()) report::html({});
-}
+void require_page(const PageOptions& options);
 
-inline std::string temporary_page() {
-  std::string path = (std::filesystem::temp_directory_path() / "plimsoll-XXXXXX.html").string();
-  const int file = mkstemps(path.data(), 5);
-  if (file < 0) throw SystemError::from_errno("making a file " + path, errno);
-  close(file);
-  return path;
-}
-
-// By xdg-open, which knows the user's browser. Where that does not work the path is told.
-inline void open_in_browser(const std::string& path) {
-  const std::string absolute = std::filesystem::absolute(path).string();
-  std::string program = "xdg-open";
-  std::string argument = absolute;
-  char* const arguments[] = {program.data(), argument.data(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  const int failed = posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  const bool opened =
-      failed == 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (opened) {
-    tell("page: {}\n", absolute);
-  } else {
-    tell("page: {} (no browser could be started; open it in one)\n", absolute);
-  }
-}
-
-inline void write_page(const PageOptions& options, const std::function<report::Page()>& make) {
-  if (!options.wants_page()) return;
-  require_page(options);
-  if (shows_progress()) show_progress("making the page");
-  const std::string text = report::html(make());
-  erase_progress();
-  const std::string path = options.html.empty() ? temporary_page() : options.html;
-  write_file(path, text);
-  if (options.open) open_in_browser(path);
-}
+void write_page(const PageOptions& options, const std::function<report::Page()>& make);
 
 }  // namespace plimsoll::cli

@@ -16,11 +16,13 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
 #include "plimsoll/base/file.h"
+#include "plimsoll/plan/batch_chunks.h"
 #include "plimsoll/plan/manifest.h"
 #include "plimsoll/plan/step_oracle.h"
 #include "plimsoll/plan/step_plan_json.h"
 #include "plimsoll/report/chrome_trace.h"
 #include "plimsoll/report/dot.h"
+#include "plimsoll/report/plan_text.h"
 #include "plimsoll/report/step_page.h"
 
 namespace plimsoll::cli {
@@ -41,7 +43,6 @@ struct PlanVerb {
   std::string check_manifest;
   bool max_batch = false;
   bool no_micro_batches = false;
-  bool no_recompute = false;
   double time_limit_s = 10;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
@@ -65,7 +66,7 @@ int64_t read_budget_bytes(const PlanVerb& verb) {
 plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
   plan::PlanOptions options;
   options.budget_bytes = budget_bytes;
-  options.recompute = !verb.no_recompute;
+  options.recompute = !verb.budget.form.no_recompute;
   options.deadline = verb.deadline();
   options.progress = planning_progress();
   return options;
@@ -92,7 +93,7 @@ std::optional<plan::PlannedBatch> plan_batch_at_once(const PlanVerb& verb, const
                             step->form.chunks > 1 ? plan::chunks_text(step->form) : ""};
 }
 
-std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_bytes) {
+std::optional<report::Batches> largest_batches(const PlanVerb& verb, int64_t budget_bytes) {
   const train::KnownCosts known(terminal_listener());
   const auto costs = [&](const Lowered& lowered) { return known.of(lowered).seconds; };
   plan::PlanOptions options = plan_options(verb, budget_bytes);
@@ -104,7 +105,7 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
   of_whole.deadline = options.deadline.share(0.5);
   auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, of_whole, batch); }, most);
   if (!whole) return std::nullopt;
-  Batches found{std::move(*whole), std::nullopt};
+  report::Batches found{std::move(*whole), std::nullopt};
   const train::ModelForms model(request_of(verb.step, verb.form()));
   const plan::StepForms forms = model.least_forms();
   const bool can_cut = forms.micro_batch && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
@@ -118,7 +119,7 @@ std::optional<Batches> largest_batches(const PlanVerb& verb, int64_t budget_byte
 
 int plan_largest_batch(const PlanVerb& verb) {
   const int64_t budget = read_budget_bytes(verb);
-  const std::optional<Batches> found = largest_batches(verb, budget);
+  const std::optional<report::Batches> found = largest_batches(verb, budget);
   if (!found) {
     const bool is_late = verb.deadline().has_passed();
     const std::string why =
@@ -134,7 +135,8 @@ int plan_largest_batch(const PlanVerb& verb) {
     }
     return kFinding;
   }
-  verb.step.json ? print_batches_json(verb.step.model, budget, *found) : print_batches(verb.step.model, budget, *found);
+  verb.step.json ? print_json(report::batches_json(verb.step.model, budget, *found))
+                 : print("{}", report::batches_text(verb.step.model, budget, *found));
   return kDone;
 }
 
@@ -157,8 +159,12 @@ int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Ref
   if (!verb.budget.spill_dir.empty()) search.spill = model.spill_in(verb.budget.spill_dir);
   const auto ways = train::find_alternatives(model.request(), search, model.why_whole());
   write_page(verb.page, [&] { return report::refusal_page(page_input(model, refusal.budget_bytes), refusal, ways); });
-  const auto print = verb.step.json ? print_refusal_json : print_refusal;
-  print(model.setting(), refusal, ways, model.why_whole());
+  const report::RefusedStep refused{model.setting(), refusal, ways, model.why_whole()};
+  if (verb.step.json) {
+    print_json(report::refusal_json(refused));
+  } else {
+    tell("plimsoll: {}", report::refusal_text(refused));
+  }
   return kFinding;
 }
 
@@ -180,7 +186,8 @@ int make(const PlanVerb& verb) {
     write_file(verb.dot, report::dot_graph(first, setting_text(model.setting())));
   }
   write_files(verb, model, step);
-  verb.step.json ? print_step_json(model.setting(), step) : print_step(model.setting(), step);
+  verb.step.json ? print_json(report::plan_json(model.setting(), step))
+                 : print("{}", report::plan_text(model.setting(), step));
   return kDone;
 }
 
@@ -205,7 +212,7 @@ int check(const PlanVerb& verb) {
   for (const plan::PlannedProgram& program : step.programs) steps += program.plan.steps.size();
   if (verb.step.json) {
     nlohmann::ordered_json json = {{"plan", verb.check}, {"holds", true}};
-    json.update(setting_json(setting));
+    json.update(report::setting_json(setting));
     json.update({{"steps", steps},
                  {"budget_bytes", step.budget_bytes},
                  {"arena_bytes", step.arena_bytes},
@@ -307,7 +314,7 @@ void add_plan(const Command& app, int& status) {
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_flag("--no-grad-accumulation", options->no_micro_batches, "Take the batch as a whole");
-  verb.add_flag("--no-recompute", options->no_recompute, "Compute nothing again");
+  verb.add_flag("--no-recompute", options->budget.form.no_recompute, "Compute nothing again");
   verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
   verb.add_option("--time-limit", options->time_limit_s, "Seconds that all of it may take")
       .shows_default()

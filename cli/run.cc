@@ -11,6 +11,7 @@
 #include "cli/model_options.h"
 #include "cli/session_start.h"
 #include "cli/verbs.h"
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
 #include "plimsoll/run/floats.h"
 #include "plimsoll/train/synthetic.h"

@@ -73,6 +73,7 @@ void require_budget_for(const BudgetOptions& options) {
   refuse(!options.form.allow.empty(), "--allow");
   refuse(!options.form.measure, "--no-measure");
   refuse(!options.form.micro_batches, "--no-grad-accumulation");
+  refuse(options.form.no_recompute, "--no-recompute");
   refuse(options.strict, "--strict");
 }
 
@@ -121,6 +122,7 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
   verb.add_flag("--no-grad-accumulation", options->no_micro_batches, "Take the batch as a whole");
+  verb.add_flag("--no-recompute", options->budget.form.no_recompute, "Compute nothing again");
   verb.add_flag("--no-measure", options->no_measure, "Do not time kernels before the step is planned");
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   add_page_options(verb, options->page);

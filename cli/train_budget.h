@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/model_forms.h"
+#include "cli/model_options.h"
 #include "plimsoll/memory/limits.h"
 #include "plimsoll/train/fit_model.h"
 

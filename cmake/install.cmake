@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS plimsoll_lib plimsoll_uses EXPORT plimsoll ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS plimsoll RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-# Where cli/companions.h looks for them.
+# Where plimsoll/base/companions.cc looks for them.
 install(TARGETS plimsoll_preload plimsoll_simcuda LIBRARY DESTINATION lib/plimsoll)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/plimsoll DESTINATION share/plimsoll/python FILES_MATCHING PATTERN "*.py"
         PATTERN "*.json")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Includes go down the list of rooms in docs/ARCHITECTURE.md, never up: each room may include itself and what it stands on."""
+"""Includes go down the list of rooms in docs/ARCHITECTURE.md, never up: each room may include itself and what it stands
+on. Headers of cli/ are few lines."""
 import pathlib
 import re
 import sys
@@ -46,5 +47,10 @@ for folder in ("plimsoll", "cli", "bench", "examples"):  # what a device has of 
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if re.match(r'#include "plimsoll/kernels/cpu/', line):
                 wrong.append(f"{within}:{number}: only kernels/cpu includes from kernels/cpu")
+# The command line is thin: its headers are options and text, the code stands in sources and in the rooms.
+CLI_HEADER_LINES = 350
+lines = sum(len(path.read_text().splitlines()) for path in (root / "cli").glob("*.h"))
+if lines > CLI_HEADER_LINES:
+    wrong.append(f"cli/*.h: {lines} lines, more than {CLI_HEADER_LINES}: move what is no option and no text into a room")
 print("\n".join(wrong) or "layers: every include goes down")
 sys.exit(bool(wrong))

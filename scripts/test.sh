@@ -65,7 +65,7 @@ stage tidy scripts/tidy.sh
 stage fuzz run_fuzz
 # Kernels and executors under it take many minutes more: only where asked for. What oneDNN's own threads do is not
 # instrumented.
-tests tsan test_base test_trace test_memory test_device ${PLIMSOLL_LONG_TESTS:+test_run_tsan test_kernels}
+tests tsan test_base test_trace test_memory test_device ${PLIMSOLL_LONG_TESTS:+test_run_tsan test_kernels_tsan}
 stage wheel scripts/check_wheel.sh
 
 echo

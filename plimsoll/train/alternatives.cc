@@ -32,6 +32,7 @@ class AlternativeSearch {
     if (has_state && !allowed.eight_bit_state) {
       ways.emplace_back([this] { allow(kEightBitState, "rounds the optimizer's state"); });
     }
+    if (!search_.recompute) ways.emplace_back([this] { recompute(); });
     if (search_.spill.bytes_per_s == 0) ways.emplace_back([this] { spill(); });
     const auto is_open = [&](const char* symbol) { return !request_.model.fixed.contains(symbol); };
     if (sizes.at("batch") > 1 && is_open("batch")) ways.emplace_back([&] { take_smaller_batch(sizes.at("batch")); });
@@ -86,6 +87,12 @@ class AlternativeSearch {
     const plan::SpillOptions none = std::exchange(search_.spill, kCommon);
     plans(request_, {"spill-dir", "DIR", "with a disk of 500 MB/s"});
     search_.spill = none;
+  }
+
+  void recompute() {
+    search_.recompute = true;
+    plans(request_, {"recompute", "true", "exact"});
+    search_.recompute = false;
   }
 
   void take_bf16() {

@@ -17,7 +17,8 @@ struct Alternative {
   int64_t steps = 0;  // of the plan
   double seconds_a_sample = 0;
 
-  std::string how() const { return "--" + option + " " + value; }
+  // As arguments of the command line. Recomputation is only ever left out by an option.
+  std::string how() const { return option == "recompute" ? "without --no-recompute" : "--" + option + " " + value; }
 };
 
 // The whole batch at once, of so many samples, with its state in 8 bits where that is allowed.

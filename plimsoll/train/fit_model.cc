@@ -22,12 +22,18 @@ StateForm state_of(const Fit& fit) {
   return program::spilled_values(updating).empty() ? StateForm::f32 : StateForm::in_file;
 }
 
+plan::PlanOptions asked_of(const ModelForms& model) {
+  plan::PlanOptions asked;
+  asked.recompute = model.request().recompute;
+  return asked;
+}
+
 }  // namespace
 
 std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
                                    StateForm state) {
-  if (spill_dir.empty()) return fit_step(model.forms(state), budget);
-  plan::PlanOptions asked;
+  plan::PlanOptions asked = asked_of(model);
+  if (spill_dir.empty()) return fit_step(model.forms(state), budget, asked);
   asked.spill = model.spill_in(spill_dir);
   kernels::use_spill_file(std::make_shared<SpillFile>(spill_dir));
   auto fitted = fit_step(model.forms(state), budget, asked);
@@ -42,14 +48,14 @@ std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& s
 std::variant<Fit, NoFit> refit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
                                      Fit& fit) {
   SpillFile spill_store(spill_dir.empty() ? std::filesystem::temp_directory_path().string() : spill_dir);
-  plan::PlanOptions asked;
+  plan::PlanOptions asked = asked_of(model);
   if (!spill_dir.empty()) asked.spill = model.spill_in(spill_dir);
   return refit_step(fit, model.forms(state_of(fit)), budget, spill_store, asked);
 }
 
 std::vector<Alternative> alternatives_to(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
                                          const NoFit& no_fit) {
-  plan::PlanOptions search;
+  plan::PlanOptions search = asked_of(model);
   search.budget_bytes = std::max<int64_t>(0, arena_within(budget.bytes, no_fit.overhead_bytes));
   search.step_bytes = kStepBytes;
   if (!spill_dir.empty()) search.spill = model.spill_in(spill_dir);

@@ -32,6 +32,7 @@ struct StepRequest {
   models::StepOptions step = {};
   std::vector<std::string> allow = {};
   bool micro_batches = true;
+  bool recompute = true;
   bool measure = false;  // time kernels, and remember the times
   double measure_s = 3;  // at most
   std::string device = "cpu";

@@ -24,6 +24,7 @@ Optimizer make(program::Optimizer which, double lr) {
 StepRequest request_of(models::ModelInfo model, const TrainingOptions& options) {
   kernels::kernels_of(options.device);  // says so where there is no such device
   StepRequest request{.model = std::move(model), .allow = options.allow, .micro_batches = options.micro_batches};
+  request.recompute = options.recompute;
   request.step.train = options.optimizer.options;
   request.step.precision = options.precision;
   request.step.sizes = options.sizes;

@@ -48,6 +48,7 @@ struct TrainingOptions {
   std::vector<std::string> allow = {};  // measures that change the numbers: "8-bit-state", "batch-norm-micro-batches"
   std::string spill_dir = {};           // on a disk, for what does not fit in memory; empty: nothing is spilled
   bool micro_batches = true;            // whether the batch may be divided
+  bool recompute = true;                // whether results may be computed again instead of being kept
   bool measure = true;                  // time kernels where their times are not known
   std::function<void(const std::string&)> on_note = {};
 };

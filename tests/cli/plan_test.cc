@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -73,6 +74,32 @@ TEST_F(CliPlan, TakesTheBatchInMicroBatchesUnlessThatIsRuledOut) {
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(nlohmann::json::parse(refused.output)["alternatives"][0]["how"].get<std::string>().substr(0, 8),
             "--batch ");
+}
+
+TEST_F(CliPlan, ComputesNothingAgainWhereThatIsRuledOut) {
+  const auto plan = [](const std::string& budget, const char* option) {
+    const Outcome made = run_cli(fmt::format(
+        "plan mlp --batch 512 --threads 1 --optimizer sgd --no-grad-accumulation --time-limit 60 --json --budget {} {}",
+        budget, option));
+    return nlohmann::json::parse(made.output.substr(made.output.find('{')));
+  };
+  const auto recomputes = [](const nlohmann::json& made) {
+    return std::ranges::any_of(made["measures"], [](const auto& measure) { return measure["kind"] == "recompute"; });
+  };
+  const auto with = plan("100KiB", "")["smallest_bytes"].get<int64_t>();
+  const auto without = plan("100KiB", "--no-recompute")["smallest_bytes"].get<int64_t>();
+  ASSERT_LT(with, without);
+  const nlohmann::json again = plan(std::to_string(with), "");
+  EXPECT_TRUE(again["fits"]);
+  EXPECT_TRUE(recomputes(again));
+  const nlohmann::json once = plan(std::to_string(without), "--no-recompute");
+  EXPECT_TRUE(once["fits"]);
+  EXPECT_FALSE(recomputes(once));
+  const nlohmann::json refused = plan(std::to_string(with), "--no-recompute");
+  EXPECT_FALSE(refused["fits"]);
+  EXPECT_TRUE(std::ranges::any_of(refused["alternatives"], [](const auto& way) {
+    return way["how"] == "without --no-recompute";
+  })) << refused["alternatives"];
 }
 
 TEST_F(CliPlan, RefusesWithTheSmallestBudget) {

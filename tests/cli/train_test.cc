@@ -110,6 +110,26 @@ struct Refused {
   const char* says;
 };
 
+// libgomp tells what it read when it was loaded.
+int times_told(const std::string& environment, const std::string& setting) {
+  const Outcome outcome =
+      run_cli("train mlp --batch 2 --steps 1 --threads 1", environment + " OMP_DISPLAY_ENV=verbose");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  int times = 0;
+  for (size_t at = outcome.output.find(setting); at != std::string::npos; at = outcome.output.find(setting, at + 1)) {
+    ++times;
+  }
+  return times;
+}
+
+TEST(CliTrain, ThreadsThatWaitSpinShortlyUnlessTheUserChose) {
+  const std::string none = "env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT";
+  EXPECT_EQ(times_told(none, "GOMP_SPINCOUNT = '1000'"), 1);
+  EXPECT_EQ(times_told(none + " GOMP_SPINCOUNT=77", "GOMP_SPINCOUNT = '77'"), 1);
+  EXPECT_EQ(times_told(none + " OMP_WAIT_POLICY=active", "GOMP_SPINCOUNT = '1000'"), 0);
+  EXPECT_EQ(times_told(none + " OMP_WAIT_POLICY=active", "OMP_WAIT_POLICY = 'ACTIVE'"), 1);
+}
+
 TEST(CliTrain, RefusesBadArgumentsAndSaysWhatIsExpected) {
   const std::string most = std::to_string(std::thread::hardware_concurrency());
   const std::string above = "train mlp --threads " + std::to_string(std::thread::hardware_concurrency() + 1);
@@ -122,6 +142,7 @@ TEST(CliTrain, RefusesBadArgumentsAndSaysWhatIsExpected) {
         {"run mlp --compare i7", "i7"},
         {"train mlp --batch 0", "batch"},
         {"train mlp --optimizer lyon", "expected sgd, momentum, adam, adamw, lion or adafactor"},
+        {"train mlp --no-recompute", "--no-recompute says how to fit a budget"},
         {"train mlp --precision i16", "expected f64, f32, f16 or bf16"},
         {"train mlp --threads 0", "--threads is 0, expected 1 to"},
         {"train mlp --threads -1", "--threads is -1, expected 1 to"},

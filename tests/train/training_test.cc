@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <sstream>
@@ -150,6 +151,48 @@ TEST(Training, RefusesWithTheSmallestBudgetAndWhatWouldFit) {
     const Training fits(zoo("lenet"),
                         {.batch = 512, .budget = more, .device = test_device(), .threads = 1, .measure = false});
     EXPECT_LE(fits.plan().predicted_peak_bytes, error.smallest_budget_bytes() + 32 * kMiB);
+  }
+}
+
+// Results of 32 MiB in a row, each needed in the backward pass.
+Model deep_model() {
+  Net net;
+  Value x = net.input("x", {batch, kFeatures});
+  for (int i = 0; i < 6; ++i) x = layer_norm(net, "norm" + std::to_string(i), x);
+  return classify(std::move(net), linear(net, "fc", x, 4));
+}
+
+TEST(Training, ComputesNothingAgainWhereThatIsRuledOut) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
+  const auto options = [](const std::string& budget, bool recompute) {
+    TrainingOptions whole = options_within(budget);
+    whole.micro_batches = false;
+    whole.recompute = recompute;
+    return whole;
+  };
+  const auto smallest = [&](bool recompute) {
+    try {
+      const Training training(deep_model(), options("16MiB", recompute));
+    } catch (const DoesNotFit& error) {
+      return error.smallest_budget_bytes();
+    }
+    return int64_t{0};
+  };
+  const int64_t with = smallest(true);
+  const int64_t without = smallest(false);
+  ASSERT_GT(without, with + 24 * kMiB);
+  const auto recomputes = [](const Training& training) {
+    return std::ranges::any_of(training.plan().measures,
+                               [](const auto& measure) { return measure.kind == "recompute"; });
+  };
+  EXPECT_TRUE(recomputes(Training(deep_model(), options(std::to_string(with + 8 * kMiB), true))));
+  EXPECT_FALSE(recomputes(Training(deep_model(), options(std::to_string(without + 32 * kMiB), false))));
+  try {
+    const Training none(deep_model(), options(std::to_string(with + 8 * kMiB), false));
+    ADD_FAILURE() << "nothing may be computed again";
+  } catch (const DoesNotFit& error) {
+    EXPECT_NE(std::string(error.what()).find("without --no-recompute"), std::string::npos) << error.what();
+    EXPECT_TRUE(std::ranges::any_of(error.alternatives(), [](const auto& way) { return way.option == "recompute"; }));
   }
 }
 

@@ -1,11 +1,11 @@
-#include "cli/completion.h"
+#include "plimsoll/report/completion.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "plimsoll/base/error.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::report {
 namespace {
 
 std::string names_of(const VerbInfo& verb) {
@@ -166,4 +166,4 @@ std::string man_page(std::span<const VerbInfo> verbs, std::string_view version) 
          "instructions that kernels use.\n";
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::report

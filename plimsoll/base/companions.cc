@@ -1,24 +1,21 @@
-// The files that come with the binary: the Python side and the preload library. In a build they stand in the source and
-// build folders, once installed in share and lib, in a wheel beside the binary.
-#pragma once
+#include "plimsoll/base/companions.h"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <initializer_list>
-#include <string>
 #include <string_view>
 
 #include "plimsoll/base/error.h"
 
-namespace plimsoll::cli {
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
 
 // The first of `places` (from the binary's folder on) that has `file` in it. The environment variable `overriding`
-// names another. UnsupportedError with what was looked for.
-inline std::filesystem::path find_companion(std::string_view file, const char* overriding,
-                                            std::initializer_list<std::string_view> places) {
-  namespace fs = std::filesystem;
+// names another.
+fs::path find_companion(std::string_view file, const char* overriding, std::initializer_list<std::string_view> places) {
   if (const char* const named = std::getenv(overriding); named != nullptr && *named != '\0') {
     if (fs::exists(fs::path(named) / file)) return named;
     throw UnsupportedError(fmt::format("{} is {}, which has no {}", overriding, named, file));
@@ -32,21 +29,21 @@ inline std::filesystem::path find_companion(std::string_view file, const char* o
       fmt::format("{} was not found near {}: set {} to its folder", file, binary.string(), overriding));
 }
 
-// The folder on PYTHONPATH that holds the package `plimsoll`.
-inline std::filesystem::path python_folder() {
+}  // namespace
+
+fs::path python_folder() {
   return find_companion("plimsoll/exec_hook.py", "PLIMSOLL_PYTHON_DIR",
                         {"../share/plimsoll/python", "../..", "../../../python"});
 }
 
-// What stands in for the CUDA libraries when there is no card.
-inline std::filesystem::path simulation_library() {
+fs::path simulation_library() {
   constexpr std::string_view kName = "libplimsoll_simcuda.so";
   return find_companion(kName, "PLIMSOLL_PRELOAD_DIR", {"../lib/plimsoll", ".", "../python"}) / kName;
 }
 
-inline std::filesystem::path preload_library() {
+fs::path preload_library() {
   constexpr std::string_view kName = "libplimsoll_preload.so";
   return find_companion(kName, "PLIMSOLL_PRELOAD_DIR", {"../lib/plimsoll", ".", "../preload"}) / kName;
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll

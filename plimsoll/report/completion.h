@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace plimsoll::cli {
+namespace plimsoll::report {
 
 struct OptionInfo {
   std::vector<std::string> names;  // "-o", "--output"; none for one that is given by its place
@@ -27,4 +27,4 @@ std::string completion_script(std::string_view shell, std::span<const VerbInfo> 
 // In roff.
 std::string man_page(std::span<const VerbInfo> verbs, std::string_view version);
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::report

@@ -1,54 +1,39 @@
-// A command run to its end, its standard error both shown and kept, for verbs that explain how it ended.
-#pragma once
+#include "plimsoll/base/child_process.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "plimsoll/base/error.h"
 
-namespace plimsoll::cli {
-
-struct ChildOptions {
-  std::vector<std::string> command;
-  std::map<std::string, std::string> environment;  // beside what is there already
-  bool stdout_to_stderr = false;
-};
-
-struct ChildResult {
-  int status = 0;                  // as a shell gives it: 128 + the signal when one ended it
-  int signal = 0;                  // that ended it
-  std::string errors;              // the last of its standard error
-  int64_t max_resident_bytes = 0;  // of the largest process among it and its children
-};
-
-namespace detail {
+namespace plimsoll {
+namespace {
 
 constexpr size_t kMostErrors = size_t{4} << 20;
-inline volatile std::sig_atomic_t child_pid = 0;
+volatile std::sig_atomic_t child_pid = 0;
 
-inline void forward_signal(int signal) {
+void forward_signal(int signal) {
   if (child_pid > 0) kill(child_pid, signal);
 }
 
-// Standard error's other end: a terminal's where ours is one, so that progress bars stay what they are.
+// Standard error's two ends: a terminal's where that is asked for, so that progress bars stay what they are.
 struct Tee {
   int ours = -1;
   int theirs = -1;
 
-  Tee() {
-    if (isatty(STDERR_FILENO) != 0 && openpty(&ours, &theirs, nullptr, nullptr, nullptr) == 0) return;
+  explicit Tee(bool on_terminal) {
+    if (on_terminal && openpty(&ours, &theirs, nullptr, nullptr, nullptr) == 0) return;
     int ends[2] = {-1, -1};
     if (pipe(ends) != 0) throw SystemError::from_errno("pipe", errno);
     ours = ends[0];
@@ -66,17 +51,13 @@ struct Tee {
     theirs = -1;
   }
   // What has come within `timeout_ms`; false at the end.
-  bool pass_on(int timeout_ms, std::string& kept) const {
+  bool pass_on(int timeout_ms, const std::function<void(std::string_view)>& pass, std::string& kept) const {
     pollfd wanted{ours, POLLIN, 0};
     if (poll(&wanted, 1, timeout_ms) <= 0) return true;
     char buffer[16384];
     const ssize_t got = read(ours, buffer, sizeof buffer);
     if (got <= 0) return got < 0 && (errno == EINTR || errno == EAGAIN);
-    for (ssize_t done = 0; done < got;) {
-      const ssize_t written = write(STDERR_FILENO, buffer + done, static_cast<size_t>(got - done));
-      if (written < 0 && errno != EINTR) break;
-      if (written > 0) done += written;
-    }
+    if (pass) pass({buffer, static_cast<size_t>(got)});
     kept.append(buffer, static_cast<size_t>(got));
     if (kept.size() > 2 * kMostErrors) kept.erase(0, kept.size() - kMostErrors);
     return true;
@@ -87,7 +68,7 @@ struct Tee {
   }
 };
 
-[[noreturn]] inline void become(const ChildOptions& options, const Tee& tee) {
+[[noreturn]] void become(const ChildOptions& options, const Tee& tee) {
   std::signal(SIGXFSZ, SIG_DFL);  // which this program ignores, and the command would inherit
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   dup2(tee.theirs, STDERR_FILENO);
@@ -103,31 +84,51 @@ struct Tee {
   _exit(error == ENOENT ? 127 : 126);
 }
 
-}  // namespace detail
+// Handlers of signals for as long as it lives.
+class Forwarding {
+ public:
+  explicit Forwarding(pid_t pid) {
+    child_pid = pid;
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction action {};
+      action.sa_handler = kSignals[i] == SIGINT ? SIG_IGN : forward_signal;
+      action.sa_flags = SA_RESTART;
+      sigaction(kSignals[i], &action, &before_[i]);
+    }
+  }
+  ~Forwarding() {
+    child_pid = 0;
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  Forwarding(const Forwarding&) = delete;
+  Forwarding& operator=(const Forwarding&) = delete;
 
-// SystemError when no process can be started; a command that is not there ends with 127, as in a shell.
-inline ChildResult run_child(const ChildOptions& options) {
-  detail::Tee tee;
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+  std::array<struct sigaction, kSignals.size()> before_ = {};
+};
+
+}  // namespace
+
+ChildResult run_child(const ChildOptions& options) {
+  Tee tee(options.on_terminal);
   const pid_t pid = fork();
   if (pid < 0) throw SystemError::from_errno("fork", errno);
-  if (pid == 0) detail::become(options, tee);
+  if (pid == 0) become(options, tee);
   tee.close_theirs();
-  detail::child_pid = pid;
-  // A terminal sends its signals to the command as well; what is sent to us alone is passed on.
-  std::signal(SIGINT, SIG_IGN);
-  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, detail::forward_signal);
+  const Forwarding forwarding(pid);
   ChildResult result;
   int status = 0;
   bool open = true;
   while (waitpid(pid, &status, WNOHANG) == 0) {
     if (open) {
-      open = tee.pass_on(20, result.errors);
+      open = tee.pass_on(20, options.on_error_text, result.errors);
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-  detail::child_pid = 0;
-  while (open && tee.has_more()) open = tee.pass_on(0, result.errors);  // not what its children may still write
+  while (open && tee.has_more())
+    open = tee.pass_on(0, options.on_error_text, result.errors);  // not what its children may still write
   result.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   result.status = result.signal != 0 ? 128 + result.signal : WEXITSTATUS(status);
   rusage usage{};
@@ -136,4 +137,4 @@ inline ChildResult run_child(const ChildOptions& options) {
   return result;
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll
