@@ -68,7 +68,7 @@ void print_as_json(const Inspected& found) {
     json["tensors"].push_back(
         {{"name", tensor->name}, {"dtype", tensor->dtype}, {"shape", dims}, {"bytes", tensor->bytes.size()}});
   }
-  print_json(json);
+  cli::print_json(json);
 }
 
 // Control bytes of a name from a file are shown as they are written.

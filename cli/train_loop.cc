@@ -13,6 +13,7 @@
 #include "plimsoll/base/duration.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/process.h"
+#include "plimsoll/models/adapt.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/plan/step_plan_json.h"
 
