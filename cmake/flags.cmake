@@ -6,8 +6,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # bugs 105651, 105329), and with precompiled headers it no longer knows that library for one. clang and the
   # sanitizers stand in for them.
   target_compile_options(plimsoll_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
-                                                  -Wno-stringop-overread -Wno-maybe-uninitialized
-                                                  -Wno-free-nonheap-object)
+                                                  -Wno-stringop-overread -Wno-maybe-uninitialized)
 endif()
 if(PLIMSOLL_UNITY)
   # Sources that stand in one unit see each other's names: locals may have those of another's functions, and types

@@ -100,7 +100,8 @@ std::vector<size_t> waits_for(const Program& program, const std::vector<int32_t>
 
 // Ops on a cycle, in the order that each waits for the next; empty when there is none.
 std::vector<size_t> find_cycle(const Program& program, const std::vector<int32_t>& produced_by) {
-  enum Mark : uint8_t { fresh, open, done };
+  enum class Mark : uint32_t { fresh, open, done };  // of bytes, g++ 12 takes the vector for no heap's
+  using enum Mark;
   std::vector<Mark> marks(program.ops.size(), fresh);
   std::vector<size_t> path;
   for (size_t start = 0; start < marks.size(); ++start) {
