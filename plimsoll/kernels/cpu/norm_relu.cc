@@ -45,8 +45,8 @@ Kernel forward(const KernelCall& call) {
             const Task first = inner.bind(own);
             return [=, x = memory.scratch, y = memory.outputs[0],
                     residual = memory.inputs.size() > 3 ? memory.inputs[3] : nullptr,
-                    mask = memory.outputs.size() > 4 ? memory.outputs[4] : nullptr](device::Stream& stream) {
-              first(stream);
+                    mask = memory.outputs.size() > 4 ? memory.outputs[4] : nullptr] {
+              first();
               cut(floats(x), floats(residual), floats(y), reinterpret_cast<uint8_t*>(mask), count);
             };
           }};
@@ -75,10 +75,10 @@ Kernel backward(const KernelCall& call) {
             own.scratch = memory.scratch + room;
             const Task rest = inner.bind(own);
             return [=, dy = memory.inputs[0], mask = memory.inputs[1], kept = memory.scratch,
-                    residual = memory.outputs.size() > 3 ? memory.outputs[3] : nullptr](device::Stream& stream) {
+                    residual = memory.outputs.size() > 3 ? memory.outputs[3] : nullptr] {
               keep_set(floats(dy), reinterpret_cast<const uint8_t*>(mask), floats(kept), count);
               if (residual != nullptr) std::copy_n(kept, count * sizeof(float), residual);
-              rest(stream);
+              rest();
             };
           }};
 }
