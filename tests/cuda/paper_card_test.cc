@@ -11,6 +11,7 @@
 #include "plimsoll/device/device.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/plan/plan.h"
+#include "plimsoll/program/passes/dead_code.h"
 #include "plimsoll/program/verify.h"
 
 namespace plimsoll {
@@ -51,7 +52,7 @@ TEST(PaperCard, SaysWhatItsFileLacks) {
 TEST(PaperCard, HasPlans) {
   const kernels::Lowered lowered =
       prepared("cuda:h200", "resnet18", {.precision = DType::bf16, .sizes = {{"batch", 32}}});
-  program::verify_bound(lowered.program);
+  program::verify_bound(program::eliminate_dead_code(lowered.program));
   const int64_t whole = plan::plan_memory(lowered).placement.arena_bytes;
   const auto made =
       plan::make_plan(lowered, {.budget_bytes = whole * 4 / 5, .work_limit = 2'000'000, .find_smallest = false});

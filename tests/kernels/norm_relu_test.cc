@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "plimsoll/program/passes/dead_code.h"
 #include "plimsoll/program/passes/fuse_norm_relus.h"
 #include "plimsoll/program/text.h"
 #include "tests/kernels/against_reference.h"
@@ -76,7 +77,7 @@ TEST(NormRelu, IsFusedFromAWholeBlockAndItsGradients) {
       "input %x: f32[3,16,6,5]\ninput %w: f32[16,16,3,3]\ninput %a: f32[16]\ninput %b: f32[16]\n"
       "%c = conv(%x, %w) {padding=[1]}\n%n = batch_norm(%c, %a, %b)\n%r = relu(%n)\n"
       "%d = conv(%r, %w) {padding=[1]}\n%m = batch_norm(%d, %b, %a)\n%s = add(%m, %r)\n%y = relu(%s)\noutput %y\n");
-  const program::Program fused = program::fuse_norm_relus(program);
+  const program::Program fused = program::eliminate_dead_code(program::fuse_norm_relus(program));
   EXPECT_EQ(fused.ops.size() + 5, program.ops.size());
   expect_agreement(fused, {.tolerance = 1e-3});
 }

@@ -40,6 +40,49 @@ output %mask)",
              kRounding);
 }
 
+// As running statistics are updated; what is added must be there when the normalisation is computed.
+TEST(FuseNormRelus, ComesBeforeWhatReadsTheStatistics) {
+  check_pass(R"(
+input %x: f32[2,3,5]
+input %q: f32[2,3,5]
+parameter %w: f32[3]
+parameter %b: f32[3]
+%a, %mean = batch_norm(%x, %w, %b)
+%m = neg(%mean)
+%y = relu(%a)
+%c, %mean2 = batch_norm(%x, %w, %b)
+%m2 = neg(%mean2)
+%s = add(%c, %q)
+%z, %mask = relu(%s)
+%d = mask_backward(%q, %mask) {set=1, clear=0}
+%d2, %dw = batch_norm_backward(%d, %x, %mean, %mean2, %w)
+output %m
+output %y
+output %m2
+output %z
+output %mask
+output %d2
+output %dw)",
+             fused, R"(
+input %x: f32[2,3,5]
+input %q: f32[2,3,5]
+parameter %w: f32[3]
+parameter %b: f32[3]
+%y, %mean = batch_norm_relu(%x, %w, %b)
+%m = neg(%mean)
+%z, %mean2, _, _, %mask = batch_norm_relu(%x, %w, %b, %q)
+%m2 = neg(%mean2)
+%d2, %dw = batch_norm_relu_backward(%q, %mask, %x, %mean, %mean2, %w)
+output %m
+output %y
+output %m2
+output %z
+output %mask
+output %d2
+output %dw)",
+             kRounding);
+}
+
 TEST(FuseNormRelus, KeepsTheSlopeThatOthersRead) {
   check_pass(R"(
 input %dy: f32[2,3,5]
@@ -52,7 +95,8 @@ parameter %w: f32[3]
 %dx = batch_norm_backward(%d, %x, %mean, %rstd, %w)
 %s = add(%d, %dx)
 output %s
-output %r)",
+output %r
+output %mask)",
              fused, R"(
 input %dy: f32[2,3,5]
 input %x: f32[2,3,5]
@@ -63,7 +107,8 @@ parameter %w: f32[3]
 %dx, _, _, %d = batch_norm_relu_backward(%dy, %mask, %x, %mean, %rstd, %w)
 %s = add(%d, %dx)
 output %s
-output %r)",
+output %r
+output %mask)",
              kRounding);
 }
 
@@ -82,7 +127,9 @@ parameter %w: f32[3]
 parameter %b: f32[3]
 %a, %mean = batch_norm(%x, %w, %b)
 %m = neg(%mean)
-%y = relu(%a)
+%q = exp(%x)
+%s = add(%a, %q)
+%y = relu(%s)
 output %m
 output %y)"}) {
     check_pass(text, fused, text);

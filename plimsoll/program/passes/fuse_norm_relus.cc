@@ -7,12 +7,13 @@
 namespace plimsoll::program {
 namespace {
 
-// Places of ops that become the last of them.
+// Places of ops that become one, at the place of the ReLU or of the normalisation.
 struct Chain {
   size_t norm = 0;
   std::optional<size_t> sum = {};
   size_t relu = 0;
   Value residual = {};
+  size_t fused = 0;
 };
 
 bool reads(const Op& op, Value value) {
@@ -25,24 +26,41 @@ bool is_only_for_next(const Facts& facts, Value value, std::string_view name) {
   return op != nullptr && op->outputs[0] == value && facts.readers(value) == 1 && !facts.is_output(value);
 }
 
-// The normalisation that makes the value, if it can move to `place`: nothing before that reads its statistics.
-std::optional<size_t> movable_norm(const Facts& facts, Value value, size_t place) {
+// The normalisation that makes the value, for one other op.
+std::optional<size_t> norm_before(const Facts& facts, Value value) {
   if (!is_only_for_next(facts, value, "batch_norm")) return std::nullopt;
-  const Program& program = facts.program();
   const auto at = static_cast<size_t>(facts.produced_at(value));
-  const Op& norm = program.ops[at];
-  if (norm.inputs.size() != 3 || facts.is_overwritten(norm.inputs[0])) return std::nullopt;
-  for (size_t i = at + 1; i < place; ++i) {
+  return facts.program().ops[at].inputs.size() == 3 ? std::optional(at) : std::nullopt;
+}
+
+// Nothing between them reads the normalisation's statistics.
+bool can_move_to_relu(const Facts& facts, const Chain& chain) {
+  const Program& program = facts.program();
+  const Op& norm = program.ops[chain.norm];
+  if (facts.is_overwritten(norm.inputs[0])) return false;
+  for (size_t i = chain.norm + 1; i < chain.relu; ++i) {
     for (size_t k = 1; k < norm.outputs.size(); ++k) {
-      if (reads(program.ops[i], norm.outputs[k])) return std::nullopt;
+      if (reads(program.ops[i], norm.outputs[k])) return false;
     }
   }
-  return at;
+  return true;
+}
+
+bool can_move_to_norm(const Facts& facts, const Chain& chain) {
+  return !chain.residual || (facts.produced_at(chain.residual) < static_cast<int32_t>(chain.norm) &&
+                             !facts.is_overwritten(chain.residual));
+}
+
+std::optional<Chain> placed(const Facts& facts, Chain chain) {
+  const bool to_relu = can_move_to_relu(facts, chain);
+  if (!to_relu && !can_move_to_norm(facts, chain)) return std::nullopt;
+  chain.fused = to_relu ? chain.relu : chain.norm;
+  return chain;
 }
 
 std::optional<Chain> match_relu(const Facts& facts, size_t place) {
   const Value x = facts.program().ops[place].inputs[0];
-  if (const auto norm = movable_norm(facts, x, place)) return Chain{*norm, {}, place};
+  if (const auto norm = norm_before(facts, x)) return placed(facts, {*norm, {}, place});
   if (!is_only_for_next(facts, x, "add")) return std::nullopt;
   const auto at = static_cast<size_t>(facts.produced_at(x));
   const Op& sum = facts.program().ops[at];
@@ -51,14 +69,16 @@ std::optional<Chain> match_relu(const Facts& facts, size_t place) {
   for (const size_t i : {last, 1 - last}) {
     const Value residual = sum.inputs[1 - i];
     if (facts.type(residual) != facts.type(x) || residual == sum.inputs[i]) continue;
-    if (const auto norm = movable_norm(facts, sum.inputs[i], place)) return Chain{*norm, at, place, residual};
+    const auto norm = norm_before(facts, sum.inputs[i]);
+    if (!norm) continue;
+    if (const auto chain = placed(facts, {*norm, at, place, residual})) return chain;
   }
   return std::nullopt;
 }
 
 void fuse_forward(Program& program, const Chain& chain) {
-  const Op& norm = program.ops[chain.norm];
-  Op& relu = program.ops[chain.relu];
+  const Op norm = program.ops[chain.norm];
+  Op relu = program.ops[chain.relu];
   std::vector<Value> outputs = {relu.outputs[0]};
   for (size_t k = 1; k < 4; ++k) outputs.push_back(k < norm.outputs.size() ? norm.outputs[k] : Value{});
   outputs.push_back(relu.outputs.size() > 1 ? relu.outputs[1] : Value{});
@@ -67,8 +87,11 @@ void fuse_forward(Program& program, const Chain& chain) {
   relu.def = &op_table().get("batch_norm_relu");
   relu.attributes = norm.attributes;
   relu.outputs = std::move(outputs);
-  if (chain.sum) program.ops.erase(program.ops.begin() + static_cast<int64_t>(*chain.sum));
-  program.ops.erase(program.ops.begin() + static_cast<int64_t>(chain.norm));
+  program.ops[chain.fused] = std::move(relu);
+  const size_t other = chain.fused == chain.relu ? chain.norm : chain.relu;
+  std::vector<size_t> gone = {other};
+  if (chain.sum) gone.insert(*chain.sum > other ? gone.begin() : gone.end(), *chain.sum);
+  for (const size_t place : gone) program.ops.erase(program.ops.begin() + static_cast<int64_t>(place));
 }
 
 // The place of the normalisation's backward op that first reads what the ReLU's, at `place`, makes.
@@ -98,10 +121,13 @@ void fuse_backward(Program& program, size_t mask_place, size_t norm_place, bool 
   program.ops.erase(program.ops.begin() + static_cast<int64_t>(mask_place));
 }
 
-bool try_forward(Program& program, const Facts& facts, size_t place) {
+// `place` moves back by the ops that are gone, none of which came after it.
+bool try_forward(Program& program, const Facts& facts, size_t& place) {
   const auto chain = match_relu(facts, place);
-  if (chain) fuse_forward(program, *chain);
-  return chain.has_value();
+  if (!chain) return false;
+  fuse_forward(program, *chain);
+  place -= chain->sum ? 2 : 1;
+  return true;
 }
 
 bool try_backward(Program& program, const Facts& facts, size_t place) {
