@@ -46,7 +46,8 @@ Card parse_card(std::string_view name, std::string_view json) {
               .context_bytes = file.at("context_bytes"),
               .flops_per_s = file.at("flops_per_s"),
               .bytes_per_s = file.at("bytes_per_s")};
-    for (const auto& [key, bytes] : file.value("workspaces", nlohmann::json::object()).items()) {
+    const nlohmann::json workspaces = file.value("workspaces", nlohmann::json::object());
+    for (const auto& [key, bytes] : workspaces.items()) {
       card.workspaces.emplace(key, bytes.get<int64_t>());
     }
     return card;

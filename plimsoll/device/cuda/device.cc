@@ -252,11 +252,11 @@ class PaperCuda : public Device {
 }  // namespace
 
 Device& cuda_device(int ordinal) {
+  cuda::set_card_on_paper(nullptr);
   if (CompileOnly::architecture() != nullptr) {
     static PaperCuda paper;
     return paper;
   }
-  cuda::set_card_on_paper(nullptr);
   static std::map<int, std::unique_ptr<Cuda>> cards;
   std::unique_ptr<Cuda>& card = cards[ordinal];
   if (!card) card = std::make_unique<Cuda>(ordinal);
