@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/base/oom.h"
 #include "plimsoll/device/device.h"
 
 namespace plimsoll::train {
@@ -29,7 +30,11 @@ bool KnownCosts::learn(const plan::StepPlan& step, double time_limit_s) {
 
 void KnownCosts::calibrate(const std::string& device, int threads) {
   const int count = kernels::thread_count({.threads = threads});
-  if (train::calibrate(device, count, {.budget = device::find_device(device).budget()}, table())) save();
+  try {
+    if (train::calibrate(device, count, {.budget = device::find_device(device).budget()}, table())) save();
+  } catch (const ResourceExhausted& error) {
+    note(fmt::format("{} is not calibrated: {}", device, error.report().first_line()));
+  }
 }
 
 plan::SpillOptions KnownCosts::spill_in(const std::string& folder) {

@@ -27,7 +27,8 @@ class KnownCosts {
   // Times what the programs of a step run, as far as it is not known, for so long at most. Whether anything was learnt.
   bool learn(const plan::StepPlan& step, double time_limit_s);
 
-  // Learns what a device can do on so many threads (0: all), where that is not known: by three short kernels.
+  // Learns what a device can do on so many threads (0: all), where that is not known: by three short kernels. A note
+  // where there is no memory for them.
   void calibrate(const std::string& device, int threads);
 
   // What plans need to know of the disk of a folder: measured once.
