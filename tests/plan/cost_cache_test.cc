@@ -49,7 +49,7 @@ TEST(CostKey, TellsLayoutsDevicesAndTilesApart) {
       key_with([&](Lowered& lowered) { block(lowered), lowered.amx_tiles = true; }),
       key_with([](Lowered& lowered) { lowered.amx_tiles = true; }),
       key_with([](Lowered& lowered) { lowered.blocked_ops.assign(lowered.program.ops.size(), true); }),
-      key_with([](Lowered& lowered) { lowered.device = "cuda"; }),
+      key_with([](Lowered& lowered) { lowered.device = "sim"; }),
       key_with([](Lowered& lowered) { lowered.threads = 7; }),
       key_with([](Lowered& lowered) { lowered.ops.back().kernel.scratch_bytes = 12345; }),
   };
