@@ -188,6 +188,11 @@ Option Command::add_flag(const std::string& name, bool& value, const std::string
   return Option(app_->add_flag(name, value, help));
 }
 
+Option Command::add_off_flag(const std::string& name, bool& value, const std::string& help) const {
+  return Option(app_->add_flag_callback(
+      name, [&value] { value = false; }, help));
+}
+
 Option Command::option(const std::string& name) const { return Option(app_->get_option(name)); }
 
 void Command::callback(const std::function<void()>& run) const { app_->callback(run); }

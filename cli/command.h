@@ -45,7 +45,8 @@ class Command {
   // The words of another program's command line, after --: any text, empty ones too.
   Option add_words(const std::string& name, std::vector<std::string>& value, const std::string& help) const;
   Option add_flag(const std::string& name, bool& value, const std::string& help) const;
-  Option option(const std::string& name) const;  // that was added
+  Option add_off_flag(const std::string& name, bool& value, const std::string& help) const;  // makes it false
+  Option option(const std::string& name) const;                                              // that was added
 
   void callback(const std::function<void()>& run) const;
 

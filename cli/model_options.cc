@@ -153,6 +153,14 @@ void tell_notes(const models::ModelInfo& model, const models::StepOptions& step)
   for (const std::string& note : model.notes({.dtype = dtype, .training = step.training})) tell("note: {}\n", note);
 }
 
+train::StartedSession start_session(const ModelOptions& options, uint64_t seed) {
+  const models::ModelInfo model = find_model(options);
+  const models::StepOptions step = step_options(options);
+  const kernels::DeviceOptions device = device_options(options);
+  tell_notes(model, step);
+  return train::start_session(model, step, device, seed);
+}
+
 train::Listener terminal_listener() {
   train::Listener listener{.on_note = [](const std::string& note) { tell("note: {}\n", note); }};
   if (shows_progress()) {
@@ -171,7 +179,7 @@ train::StepRequest request_of(const ModelOptions& options, const FormOptions& fo
                              .step = step_options(options),
                              .allow = form.allow,
                              .micro_batches = form.micro_batches,
-                             .recompute = !form.no_recompute,
+                             .recompute = form.recompute,
                              .measure = form.measure && options.device == "cpu",  // by kernels of the host
                              .measure_s = form.measure_s,
                              .device = options.device,

@@ -9,6 +9,7 @@
 #include "plimsoll/kernels/device.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/train/model_forms.h"
+#include "plimsoll/train/start_session.h"
 
 namespace plimsoll::cli {
 
@@ -53,11 +54,14 @@ models::StepOptions step_options(const ModelOptions& options);
 // What is worth knowing of a model of a file: the loss that was chosen, what was put together again.
 void tell_notes(const models::ModelInfo& model, const models::StepOptions& step);
 
+// In the memory that the step takes as it is. Notes are told.
+train::StartedSession start_session(const ModelOptions& options, uint64_t seed);
+
 // How a step may be made to fit.
 struct FormOptions {
   std::vector<std::string> allow = {};  // measures that change the numbers
   bool micro_batches = true;
-  bool no_recompute = false;
+  bool recompute = true;
   bool measure = false;  // time kernels, and remember the times
   double measure_s = 3;  // at most
 };

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/budget_options.h"
 #include "cli/console.h"
 #include "cli/page_options.h"
-#include "cli/plan_text.h"
-#include "cli/train_budget.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
@@ -42,13 +42,11 @@ struct PlanVerb {
   std::string manifest;
   std::string check_manifest;
   bool max_batch = false;
-  bool no_micro_batches = false;
   double time_limit_s = 10;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   FormOptions form() const {
     FormOptions form = budget.form;
-    form.micro_batches = !no_micro_batches;
     form.measure_s = std::min(form.measure_s, kMeasuringShare * time_limit_s);
     return form;
   }
@@ -63,10 +61,22 @@ int64_t read_budget_bytes(const PlanVerb& verb) {
   return read_budget(verb.budget, verb.step.device).bytes;
 }
 
+// What is tried, and the best of it so far, on the terminal; none where that is no terminal.
+std::function<void(const plan::Progress&)> planning_progress() {
+  if (!shows_progress()) return nullptr;
+  return [trying = std::string()](const plan::Progress& progress) mutable {
+    if (!progress.trying.empty()) trying = progress.trying;
+    show_progress(progress.predicted_s == 0
+                      ? fmt::format("planning: {}", trying)
+                      : fmt::format("planning: {}: {} in {} a step so far", trying, format_bytes(progress.live_bytes),
+                                    format_seconds(progress.predicted_s)));
+  };
+}
+
 plan::PlanOptions plan_options(const PlanVerb& verb, int64_t budget_bytes) {
   plan::PlanOptions options;
   options.budget_bytes = budget_bytes;
-  options.recompute = !verb.budget.form.no_recompute;
+  options.recompute = verb.budget.form.recompute;
   options.deadline = verb.deadline();
   options.progress = planning_progress();
   return options;
@@ -141,15 +151,15 @@ int plan_largest_batch(const PlanVerb& verb) {
 }
 
 report::StepPageInput page_input(const train::ModelForms& model, int64_t budget_bytes) {
-  return {.title = setting_text(model.setting()),
+  return {.title = report::setting_text(model.setting()),
           .request = model.request(),
           .limit = report::PageFigure{"the budget", budget_bytes, "for the tensors of the step"}};
 }
 
 void write_files(const PlanVerb& verb, const train::ModelForms& model, const plan::StepPlan& step) {
   if (!verb.page.chrome_trace.empty()) {
-    write_file(verb.page.chrome_trace,
-               report::chrome_trace(report::history_of(step, model.forms().costs), setting_text(model.setting())));
+    write_file(verb.page.chrome_trace, report::chrome_trace(report::history_of(step, model.forms().costs),
+                                                            report::setting_text(model.setting())));
   }
   write_page(verb.page, [&] { return report::plan_page(page_input(model, step.budget_bytes), step); });
 }
@@ -183,7 +193,7 @@ int make(const PlanVerb& verb) {
   if (!verb.output.empty()) write_file(verb.output, plan::write_step_plan(step, model.setting()));
   if (!verb.dot.empty()) {
     const program::Program& first = step.programs.front().lowered.program;
-    write_file(verb.dot, report::dot_graph(first, setting_text(model.setting())));
+    write_file(verb.dot, report::dot_graph(first, report::setting_text(model.setting())));
   }
   write_files(verb, model, step);
   verb.step.json ? print_json(report::plan_json(model.setting(), step))
@@ -221,8 +231,8 @@ int check(const PlanVerb& verb) {
     print_json(json);
     return kDone;
   }
-  print("{}: holds: {} steps of {}, {}, in {} ({} bytes)\n", verb.check, steps, setting_text(setting), batch_text(step),
-        format_bytes(step.arena_bytes), format_count(step.arena_bytes));
+  print("{}: holds: {} steps of {}, {}, in {} ({} bytes)\n", verb.check, steps, report::setting_text(setting),
+        report::batch_text(step), format_bytes(step.arena_bytes), format_count(step.arena_bytes));
   return kDone;
 }
 
@@ -241,7 +251,7 @@ plan::ManifestEntry manifest_entry(const PlanVerb& verb, const Lowered& lowered)
 int work_on_manifest(const PlanVerb& verb) {
   const train::ModelForms model(request_of(verb.step, {.allow = verb.budget.form.allow, .micro_batches = false}));
   const Lowered lowered = model.least_forms().whole();
-  const std::string setting = fmt::format("{}{}, {} threads", setting_text(model.setting()),
+  const std::string setting = fmt::format("{}{}, {} threads", report::setting_text(model.setting()),
                                           model.may_quantize() ? " in 8 bits" : "", lowered.threads);
   const plan::ManifestEntry entry = manifest_entry(verb, lowered);
   if (!verb.check_manifest.empty()) {
@@ -313,8 +323,8 @@ void add_plan(const Command& app, int& status) {
   verb.add_option("--check", options->check, "Check a plan that was written");
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
-  verb.add_flag("--no-grad-accumulation", options->no_micro_batches, "Take the batch as a whole");
-  verb.add_flag("--no-recompute", options->budget.form.no_recompute, "Compute nothing again");
+  verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches, "Take the batch as a whole");
+  verb.add_off_flag("--no-recompute", options->budget.form.recompute, "Compute nothing again");
   verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
   verb.add_option("--time-limit", options->time_limit_s, "Seconds that all of it may take")
       .shows_default()

@@ -9,10 +9,10 @@
 
 #include "cli/console.h"
 #include "cli/model_options.h"
-#include "cli/session_start.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
+#include "plimsoll/report/run_text.h"
 #include "plimsoll/run/floats.h"
 #include "plimsoll/train/synthetic.h"
 
@@ -47,7 +47,7 @@ struct Output {
 struct Ran {
   program::Bindings sizes;
   int threads = 1;
-  Peaks peaks = {};
+  train::Peaks peaks = {};
   double least_s = 0;
   std::vector<Output> outputs;
 };
@@ -76,7 +76,7 @@ double least_seconds(run::Executor& executor, int64_t times) {
 Ran run_in(const RunOptions& options, const std::string& precision) {
   ModelOptions step = options.step;
   step.precision = precision;
-  const StartedSession started = start_session(step, options.seed);
+  const train::StartedSession started = start_session(step, options.seed);
   run::Executor& executor = started.session->executor();
   train::fill_inputs(executor, options.seed);
   const double least_s = least_seconds(executor, options.times);
@@ -170,7 +170,7 @@ void print_text(const RunOptions& options, const Ran& ran, const std::optional<R
     print("  %{} {}: mean {:.6g}, at most {:.6g} in size\n", output.name, output.type.text(), output.mean(),
           output.largest());
   }
-  print_peaks(ran.peaks);
+  print("{}", report::peaks_text(ran.peaks));
   if (compared) print_comparison(options, ran, *compared);
 }
 

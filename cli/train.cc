@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/console.h"
-#include "cli/plan_text.h"
-#include "cli/session_start.h"
 #include "cli/train_options.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/duration.h"
 #include "plimsoll/memory/process.h"
+#include "plimsoll/report/plan_text.h"
+#include "plimsoll/report/run_text.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll::cli {
@@ -19,47 +19,48 @@ namespace {
 constexpr double kMostRate = 1e30;  // as a float it is finite
 
 // In the memory that the step takes as it is.
-void run_steps(train::Trainer& trainer, int64_t steps, std::vector<StepRecord>& records) {
+void run_steps(train::Trainer& trainer, int64_t steps, TrainedSteps& done) {
   while (trainer.steps() < steps) {
     show_progress(
-        fmt::format("step {} of {}{}", trainer.steps() + 1, steps, time_left(records, steps - trainer.steps())));
+        fmt::format("step {} of {}{}", trainer.steps() + 1, steps, report::time_left(done, steps - trainer.steps())));
     const auto start = std::chrono::steady_clock::now();
     const float loss = trainer.step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    records.push_back({loss, took.count()});
+    done.push_back({loss, took.count()});
     tell("step {:>{}}  loss {:.6f}  {}\n", trainer.steps(), std::to_string(steps).size(), loss,
          format_seconds(took.count()));
   }
 }
 
-void write_unplanned_files(const TrainOptions& options, const StartedSession& started,
-                           const std::vector<StepRecord>& records) {
+void write_unplanned_files(const TrainOptions& options, const train::StartedSession& started,
+                           const TrainedSteps& steps) {
   if (!options.page.wants_any()) return;
   const train::ModelForms model(request_of(options.step, {}));
   run::Executor& executor = started.session->executor();
   report::TrainedRun run{{{"step", executor.program(), executor.memory(), executor.op_seconds()}}};
+  run.steps = steps;
   run.predicted_peak_bytes = started.predicted_peak_bytes;
   run.process_peak_bytes = process_peak_bytes();
-  write_train_files(options, {.title = setting_text(model.setting()), .request = model.request()}, std::move(run),
-                    records);
+  write_train_files(options, {.title = report::setting_text(model.setting()), .request = model.request()},
+                    std::move(run));
 }
 
 void run_unplanned(const TrainOptions& options) {
-  const StartedSession started = start_session(options.step, options.seed);
+  const train::StartedSession started = start_session(options.step, options.trainer.seed);
   time_ops(options, *started.session);
-  train::Trainer trainer(started.session->executor(), {.rate = options.rate, .seed = options.seed});
-  std::vector<StepRecord> records;
-  run_steps(trainer, options.steps.value_or(kUsualSteps), records);
-  write_unplanned_files(options, started, records);
+  train::Trainer trainer(started.session->executor(), options.trainer);
+  TrainedSteps steps;
+  run_steps(trainer, options.steps.value_or(kUsualSteps), steps);
+  write_unplanned_files(options, started, steps);
   save_weights(options, started.session->executor());
   if (options.step.json) {
     nlohmann::ordered_json json = head_json(options, started.sizes, started.threads);
     json["predicted_peak_bytes"] = started.predicted_peak_bytes;
     json["arena_bytes"] = started.session->executor().arena_bytes();
-    return print_train_json(std::move(json), records, process_peak_bytes());
+    return print_train_json(std::move(json), steps, process_peak_bytes());
   }
-  print_head(options, started.threads, records);
-  print_peaks(peaks_of(started));
+  print_head(options, started.threads, steps);
+  print("{}", report::peaks_text(peaks_of(started)));
 }
 
 // Options that only say how to fit would else do nothing, in silence.
@@ -73,7 +74,7 @@ void require_budget_for(const BudgetOptions& options) {
   refuse(!options.form.allow.empty(), "--allow");
   refuse(!options.form.measure, "--no-measure");
   refuse(!options.form.micro_batches, "--no-grad-accumulation");
-  refuse(options.form.no_recompute, "--no-recompute");
+  refuse(!options.form.recompute, "--no-recompute");
   refuse(options.strict, "--strict");
 }
 
@@ -85,6 +86,9 @@ void check(const TrainOptions& options) {
   }
   if (options.accumulate < 1) {
     throw ArgumentError(fmt::format("--accumulate is {}, expected at least 1", options.accumulate));
+  }
+  if (options.data.path.empty() && !options.data.evaluation_path.empty()) {
+    throw ArgumentError("--eval-data is beside --data: give that, too");
   }
 }
 
@@ -121,21 +125,17 @@ void add_train(const Command& app, int& status) {
                   "A file with a size in it, read between steps: where that changes, the step is planned again");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
-  verb.add_flag("--no-grad-accumulation", options->no_micro_batches, "Take the batch as a whole");
-  verb.add_flag("--no-recompute", options->budget.form.no_recompute, "Compute nothing again");
-  verb.add_flag("--no-measure", options->no_measure, "Do not time kernels before the step is planned");
+  verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches, "Take the batch as a whole");
+  verb.add_off_flag("--no-recompute", options->budget.form.recompute, "Compute nothing again");
+  verb.add_off_flag("--no-measure", options->budget.form.measure, "Do not time kernels before the step is planned");
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   add_page_options(verb, options->page);
   verb.add_option("--steps", options->steps, "Steps to run; 10 without --epochs");
-  verb.add_option("--lr,--rate", options->rate, "Learning rate").shows_default().in_range(0, kMostRate);
-  verb.add_option("--seed", options->seed, "Of parameters, data and dropout").shows_default();
+  verb.add_option("--lr,--rate", options->trainer.rate, "Learning rate").shows_default().in_range(0, kMostRate);
+  verb.add_option("--seed", options->trainer.seed, "Of parameters, data and dropout").shows_default();
   add_loop_options(verb, *options);
   verb.add_option("--save", options->save, "Write the weights at the end: a .safetensors file");
-  verb.callback([options, &status] {
-    options->budget.form.measure = !options->no_measure;
-    options->budget.form.micro_batches = !options->no_micro_batches;
-    run(*options, status);
-  });
+  verb.callback([options, &status] { run(*options, status); });
 }
 
 }  // namespace plimsoll::cli

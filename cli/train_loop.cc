@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/console.h"
-#include "cli/plan_text.h"
-#include "cli/session_start.h"
 #include "cli/train_options.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
@@ -16,6 +15,9 @@
 #include "plimsoll/models/adapt.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/plan/step_plan_json.h"
+#include "plimsoll/report/plan_text.h"
+#include "plimsoll/report/run_text.h"
+#include "plimsoll/train/budget_file.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -28,10 +30,10 @@ constexpr int kInterrupted = 130;  // as a shell has it for SIGINT
 struct BudgetRun {
   const TrainOptions& options;
   const train::ModelForms& model;
-  BudgetFile file;
+  train::BudgetFile file;
   Budget budget;
-  TrainData data = {};
-  std::vector<StepRecord> records = {};
+  train::RunData data = {};
+  TrainedSteps steps = {};
   int64_t earlier_peak_bytes = 0;  // of the process, before the budget was last changed
   std::chrono::steady_clock::time_point told = {};
 
@@ -80,9 +82,11 @@ nlohmann::ordered_json plan_json(const train::Fit& fit, const Budget& budget) {
 }
 
 void print_measured(const train::Fit& fit) {
-  print_bytes("predicted", fit.predicted_peak_bytes, "of the process");
-  print_bytes("process", process_peak_bytes(), "at most");
-  if (const auto peak = cgroup_peak_bytes()) print_bytes("cgroup", *peak, "at most, with the kernel's own");
+  print("{}", report::bytes_line("predicted", fit.predicted_peak_bytes, "of the process"));
+  print("{}", report::bytes_line("process", process_peak_bytes(), "at most"));
+  if (const auto peak = cgroup_peak_bytes()) {
+    print("{}", report::bytes_line("cgroup", *peak, "at most, with the kernel's own"));
+  }
 }
 
 nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no_fit,
@@ -92,7 +96,7 @@ nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no
                                  {"optimizer", run.options.step.optimizer},
                                  {"precision", run.options.step.precision},
                                  {"fits", false},
-                                 {"steps_done", run.records.size()},
+                                 {"steps_done", run.steps.size()},
                                  {"budget_bytes", run.budget.bytes},
                                  {"budget_source", run.budget.source},
                                  {"smallest_budget_bytes", no_fit.smallest_budget_bytes()},
@@ -100,7 +104,7 @@ nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no
                                  {"smallest_arena_bytes", no_fit.smallest_arena_bytes()},
                                  {"binding_op", no_fit.refusal.binding_op},
                                  {"why_whole", run.model.why_whole()}};
-  json["alternatives"] = alternatives_json(ways);
+  json["alternatives"] = report::alternatives_json(ways);
   return json;
 }
 
@@ -109,7 +113,7 @@ int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
   const auto ways = train::alternatives_to(run.model, options.budget.spill_dir, run.budget, no_fit);
   write_page(options.page, [&] {
     const report::StepPageInput input{
-        .title = setting_text(run.model.setting()),
+        .title = report::setting_text(run.model.setting()),
         .request = run.model.request(),
         .limit = report::PageFigure{"the budget's share for tensors", no_fit.refusal.budget_bytes}};
     return report::refusal_page(input, no_fit.refusal, ways);
@@ -145,9 +149,9 @@ void report(const BudgetRun& run, const train::Fit& fit, const train::LoopResult
     json.update(plan_json(fit, run.budget));
     json["peak_since_budget_bytes"] = process_peak_bytes();
     json.update(result_json(result));
-    return print_train_json(std::move(json), run.records, run.peak_bytes());
+    return print_train_json(std::move(json), run.steps, run.peak_bytes());
   }
-  print_head(run.options, threads, run.records);
+  print_head(run.options, threads, run.steps);
   print_result(result);
   print_measured(fit);
 }
@@ -155,31 +159,32 @@ void report(const BudgetRun& run, const train::Fit& fit, const train::LoopResult
 void write_pages(const BudgetRun& run, train::Fit& fit) {
   if (!run.options.page.wants_any()) return;
   report::TrainedRun trained{report::history_of(fit.plan, *fit.session), &fit.plan};
+  trained.steps = run.steps;
   trained.predicted_peak_bytes = fit.predicted_peak_bytes;
   trained.process_peak_bytes = run.peak_bytes();
   trained.overhead_bytes = fit.overhead_bytes;
   trained.budget_bytes = run.budget.bytes;
   const report::PageFigure limit{"the budget's share for tensors", run.budget.bytes - fit.overhead_bytes,
                                  "what is left beside code, libraries and stacks"};
-  write_train_files(run.options,
-                    {.title = setting_text(run.model.setting()), .request = run.model.request(), .limit = limit},
-                    std::move(trained), run.records);
+  write_train_files(
+      run.options, {.title = report::setting_text(run.model.setting()), .request = run.model.request(), .limit = limit},
+      std::move(trained));
 }
 
 void show_step(BudgetRun& run, const train::LoopOptions::Step& step) {
   const int64_t all = step.steps_in_all.value_or(step.step);
-  run.records.push_back({step.loss, step.seconds});
+  run.steps.push_back({step.loss, step.seconds});
   const auto now = std::chrono::steady_clock::now();
   const bool is_long = run.data.batches && step.step != 1 && step.step != all;
   if (is_long && (shows_progress() || std::chrono::duration<double>(now - run.told).count() < kLineEvery)) {
     return show_progress(fmt::format("step {} of {}, loss {:.4f}, {:.0f} samples/s{}{}", step.step, all, step.loss,
                                      static_cast<double>(step.samples) / step.seconds,
-                                     time_left(run.records, all - step.step), run.note()));
+                                     report::time_left(run.steps, all - step.step), run.note()));
   }
   run.told = now;
   if (run.data.batches) {
     tell("step {:>{}}  loss {:.6f}  {:.0f} samples/s{}{}\n", step.step, std::to_string(all).size(), step.loss,
-         static_cast<double>(step.samples) / step.seconds, time_left(run.records, all - step.step), run.note());
+         static_cast<double>(step.samples) / step.seconds, report::time_left(run.steps, all - step.step), run.note());
     return;
   }
   tell("step {:>{}}  loss {:.6f}  {}{}\n", step.step, std::to_string(all).size(), step.loss,
@@ -191,7 +196,7 @@ void show_micro_batches(BudgetRun& run, train::FittedTraining& training) {
   training.set_on_micro_batch([&](int64_t done) {
     const train::Fit& fit = training.fitted();
     const auto all = static_cast<int64_t>(fit.plan.sizes.size());
-    const double each = run.records.empty() ? fit.plan.predicted_s : median_seconds(run.records);
+    const double each = run.steps.empty() ? fit.plan.predicted_s : report::median_seconds(run.steps);
     const double left = each * static_cast<double>(all - done) / static_cast<double>(all);
     show_progress(fmt::format("step {}, micro-batch {} of {}, {} left of it{}", training.steps() + 1, done + 1, all,
                               format_seconds(left), run.note()));
@@ -207,29 +212,27 @@ void show_checkpoint(const train::CheckpointFolder::Outcome& outcome) {
 
 void show_plan(const BudgetRun& run, train::FittedTraining& training) {
   const train::Fit& fit = training.fitted();
-  if (!run.options.step.json) print_plan(fit, run.budget, costs_text(fit.plan.costs()));
+  if (!run.options.step.json) {
+    print("{}", report::fit_text(fit, run.budget));
+    std::fflush(stdout);  // before the progress, which goes to stderr
+  }
   time_ops(run.options, *fit.session);
 }
 
 // In all; by the epochs where there are any.
-int64_t steps_of(const train::LoopOptions& loop, const TrainData& data) {
+int64_t steps_of(const train::LoopOptions& loop, const train::RunData& data) {
   if (loop.epochs == 0 || !data.batches) return loop.steps;
   const int64_t steps = loop.epochs * data.batches->batches_per_epoch();
   return loop.steps == 0 ? steps : std::min(loop.steps, steps);
 }
 
-train::LoopOptions loop_options(const TrainOptions& options, const TrainData& data) {
-  train::LoopOptions loop{.steps = options.steps.value_or(options.epochs ? 0 : kUsualSteps),
-                          .epochs = options.epochs.value_or(0),
-                          .evaluate_every = options.evaluate_every,
-                          .patience = options.patience,
-                          .checkpoint = options.checkpoint,
-                          .log = options.log};
-  loop.schedule = {.kind = train::parse_schedule(options.schedule),
-                   .rate = options.rate,
-                   .steps = steps_of(loop, data),
-                   .warmup = options.warmup,
-                   .every = options.drop_every};
+train::LoopOptions loop_options(const TrainOptions& options, const train::RunData& data) {
+  train::LoopOptions loop = options.loop;
+  loop.steps = options.steps.value_or(options.epochs ? 0 : kUsualSteps);
+  loop.epochs = options.epochs.value_or(0);
+  loop.schedule.kind = train::parse_schedule(options.schedule);
+  loop.schedule.rate = options.trainer.rate;
+  loop.schedule.steps = steps_of(loop, data);
   loop.evaluation = data.evaluation;
   return loop;
 }
@@ -271,12 +274,25 @@ train::StepRequest request_for(const TrainOptions& options) {
 // How the run ended, where it did not come to its last step.
 int end_of(const TrainOptions& options, const train::LoopResult& result) {
   if (result.end == train::EndOfLoop::no_better) {
-    tell("note: ended after step {}: {} evaluations were no better\n", result.steps, options.patience);
+    tell("note: ended after step {}: {} evaluations were no better\n", result.steps, options.loop.patience);
   }
   if (result.end != train::EndOfLoop::stopped) return kDone;
   tell("plimsoll: stopped after step {}; checkpoint: {}\n  go on with the same command and --resume\n", result.steps,
        result.checkpoint.empty() ? "none" : result.checkpoint);
   return kInterrupted;
+}
+
+void tell_data(const train::RunData& data) {
+  if (data.batches) tell("data: {}\n", data.batches->pipeline().source().describe());
+  if (data.evaluation) tell("evaluation: {}\n", data.evaluation->pipeline().source().describe());
+}
+
+void tell_skipped(const train::RunData& data) {
+  if (!data.batches) return;
+  const train::data::PipelineStats stats = data.batches->pipeline().stats();
+  if (stats.skipped == 0) return;
+  tell("plimsoll: {} samples could not be read and were skipped\n", format_count(stats.skipped));
+  for (const std::string& message : stats.skipped_messages) tell("  {}\n", message);
 }
 
 int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions options) {
@@ -296,22 +312,22 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
 
 int train_within(const TrainOptions& options) {
   Budget budget = read_budget(options.budget, options.step.device);
-  BudgetFile file(options.budget.budget_file, budget);
+  train::BudgetFile file(options.budget.budget_file, budget, terminal_listener().on_note);
   const train::ModelForms model(request_for(options));
   tell_notes(model.request().model, model.request().step);
   BudgetRun run{options, model, std::move(file), budget};
-  run.data = open_data(options, model);
+  run.data = train::open_data(options.data, model, options.trainer.seed);
+  tell_data(run.data);
   train::LoopOptions loop = loop_options(options, run.data);
   std::optional<train::FittedTraining> training;
   std::optional<train::NoFit> no_fit;
   for (const int64_t share : {budget.bytes, int64_t{0}}) {  // buffers that suit the budget, else the least
-    limit_data(run.data, options, share);
+    train::limit_data(run.data, options.data, share);
     if (!loop.checkpoint.folder.empty()) {
       loop.checkpoint.staging_bytes = train::staging_bytes_for(model.kept_bytes(), share);
     }
     const int64_t reserved = train::Loop::reserved_bytes(model, loop, share) + run.data.reserved_bytes;
-    training.emplace(model, options.budget.spill_dir, train::TrainerOptions{.rate = options.rate, .seed = options.seed},
-                     reserved);
+    training.emplace(model, options.budget.spill_dir, options.trainer, reserved);
     no_fit = training->fit(budget);
     if (!no_fit || reserved == 0) break;
   }
@@ -325,36 +341,41 @@ int train_within(const TrainOptions& options) {
 }
 
 bool TrainOptions::needs_loop() const {
-  return !data.empty() || !eval_data.empty() || epochs || schedule != "constant" || warmup != 0 || weight_decay != 0 ||
-         clip != 0 || accumulate != 1 || dropout >= 0 || patience != 0 || evaluate_every != 0 ||
-         !checkpoint.folder.empty() || checkpoint.every != 0 || checkpoint.resume || !log.empty();
+  const train::CheckpointOptions& checkpoint = loop.checkpoint;
+  return !data.path.empty() || !data.evaluation_path.empty() || epochs || schedule != "constant" ||
+         loop.schedule.warmup != 0 || weight_decay != 0 || clip != 0 || accumulate != 1 || dropout >= 0 ||
+         loop.patience != 0 || loop.evaluate_every != 0 || !checkpoint.folder.empty() || checkpoint.every != 0 ||
+         checkpoint.resume || !loop.log.empty();
 }
 
 void add_loop_options(const Command& verb, TrainOptions& options) {
-  verb.add_option("--data", options.data, "Folder of images by class, .npy, .npz, IDX, CIFAR, .bin tokens, .csv");
-  verb.add_option("--eval-data", options.eval_data, "Data that it is evaluated on, after each epoch and at the end");
-  verb.add_option("--eval-every", options.evaluate_every, "Evaluate after every so many steps instead");
-  verb.add_option("--patience", options.patience, "End after so many evaluations without a better loss");
-  verb.add_flag("--no-shuffle", options.no_shuffle, "Take samples in their order");
-  verb.add_flag("--skip-corrupt", options.skip_corrupt,
+  verb.add_option("--data", options.data.path, "Folder of images by class, .npy, .npz, IDX, CIFAR, .bin tokens, .csv");
+  verb.add_option("--eval-data", options.data.evaluation_path,
+                  "Data that it is evaluated on, after each epoch and at the end");
+  verb.add_option("--eval-every", options.loop.evaluate_every, "Evaluate after every so many steps instead");
+  verb.add_option("--patience", options.loop.patience, "End after so many evaluations without a better loss");
+  verb.add_off_flag("--no-shuffle", options.data.shuffle, "Take samples in their order");
+  verb.add_flag("--skip-corrupt", options.data.skip_corrupt,
                 "Skip samples that cannot be read, and tell how many at the end");
-  verb.add_option("--workers", options.workers, "Threads that read data; as many as the steps need when not given");
-  verb.add_option("--prefetch", options.prefetch, "Batches ready ahead; as many as the steps need when not given");
+  verb.add_option("--workers", options.data.workers,
+                  "Threads that read data; as many as the steps need when not given");
+  verb.add_option("--prefetch", options.data.prefetch, "Batches ready ahead; as many as the steps need when not given");
   verb.add_option("--epochs", options.epochs, "Rounds through the data");
   verb.add_option("--schedule", options.schedule, "Of the learning rate: constant cosine linear step").shows_default();
-  verb.add_option("--warmup", options.warmup, "Steps in which the learning rate grows from 0");
-  verb.add_option("--drop-every", options.drop_every, "Of --schedule step: a tenth of the rate after so many steps");
+  verb.add_option("--warmup", options.loop.schedule.warmup, "Steps in which the learning rate grows from 0");
+  verb.add_option("--drop-every", options.loop.schedule.every,
+                  "Of --schedule step: a tenth of the rate after so many steps");
   verb.add_option("--weight-decay", options.weight_decay, "Share of the weights that the optimizer takes off")
       .in_range(0, 1);
   verb.add_option("--clip", options.clip, "Scale gradients down to this norm of all together").in_range(0, kMostClip);
   verb.add_option("--dropout", options.dropout, "Rate of every dropout of the model, in place of its own")
       .in_range(0, 1);
   verb.add_option("--accumulate", options.accumulate, "Take so many batches in one step, in micro-batches");
-  verb.add_option("--checkpoint", options.checkpoint.folder, "Folder for checkpoints; one is written at the end");
-  verb.add_option("--every", options.checkpoint.every, "Write a checkpoint after every so many steps");
-  verb.add_option("--keep", options.checkpoint.keep, "Checkpoints that stay, the newest ones").shows_default();
-  verb.add_flag("--resume", options.checkpoint.resume, "Go on from the newest checkpoint, where there is one");
-  verb.add_option("--log", options.log, "Write a line of JSON for each step to this file");
+  verb.add_option("--checkpoint", options.loop.checkpoint.folder, "Folder for checkpoints; one is written at the end");
+  verb.add_option("--every", options.loop.checkpoint.every, "Write a checkpoint after every so many steps");
+  verb.add_option("--keep", options.loop.checkpoint.keep, "Checkpoints that stay, the newest ones").shows_default();
+  verb.add_flag("--resume", options.loop.checkpoint.resume, "Go on from the newest checkpoint, where there is one");
+  verb.add_option("--log", options.loop.log, "Write a line of JSON for each step to this file");
 }
 
 }  // namespace plimsoll::cli

@@ -349,15 +349,11 @@ Page train_page(const StepPageInput& input, const TrainedRun& run) {
   if (run.plan != nullptr) switches.insert(switches.begin(), Variants::no_plan);
   Variants(page, input).add(run.history, switches);
   const bool kept = run.budget_bytes == 0 || run.process_peak_bytes <= run.budget_bytes;
-  std::vector<double> seconds;
-  for (const TrainedStep& step : run.steps) seconds.push_back(step.seconds);
-  std::sort(seconds.begin(), seconds.end());
-  const double median = seconds.empty() ? 0 : seconds[seconds.size() / 2];
   page.verdict = {kept ? "good" : "bad",
                   kept ? "kept to the budget" : "above the budget",
                   fmt::format("{} steps; the process took {} at most, predicted were {}", run.steps.size(),
                               format_bytes(run.process_peak_bytes), format_bytes(run.predicted_peak_bytes)),
-                  {fmt::format("{} a step", format_seconds(median))}};
+                  {fmt::format("{} a step", format_seconds(median_seconds(run.steps)))}};
   if (run.budget_bytes == 0) page.verdict.label = "trained";
   if (!run.steps.empty()) {
     page.verdict.chips.push_back(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plimsoll/report/step_history.h"
+#include "plimsoll/report/trained_steps.h"
 #include "plimsoll/train/alternatives.h"
 #include "plimsoll/train/model_forms.h"
 
@@ -30,11 +31,6 @@ Page plan_page(const StepPageInput& input, const plan::StepPlan& step);
 // A step that does not.
 Page refusal_page(const StepPageInput& input, const plan::Refusal& refusal,
                   const std::vector<train::Alternative>& ways);
-
-struct TrainedStep {
-  double loss = 0;
-  double seconds = 0;
-};
 
 // A run, with the plan it had and the times that its ops took.
 struct TrainedRun {

@@ -1,0 +1,55 @@
+#include "plimsoll/train/run_data.h"
+
+#include <fmt/format.h>
+
+#include "plimsoll/base/bytes.h"
+#include "plimsoll/base/error.h"
+
+namespace plimsoll::train {
+namespace {
+
+constexpr int64_t kEachWorker = 512 * kKiB;  // its stack, its part of the heap, what decoders take
+
+std::shared_ptr<PipelineBatches> open_pipeline(const std::string& path, const ModelForms& model,
+                                               data::PipelineOptions options) {
+  std::shared_ptr<const data::Source> source = data::open(path, open_options_for(model));
+  options.batch = model.batch();
+  const auto pipeline = std::make_shared<data::Pipeline>(std::move(source), options);
+  if (pipeline->batches_per_epoch() == 0) {
+    throw ArgumentError(fmt::format("{} has fewer samples than a step takes: {}, expected {} at least", quote(path),
+                                    pipeline->source().size(), options.batch));
+  }
+  return std::make_shared<PipelineBatches>(pipeline);
+}
+
+}  // namespace
+
+RunData open_data(const DataOptions& options, const ModelForms& model, uint64_t seed) {
+  RunData opened;
+  const auto on_corrupt = options.skip_corrupt ? data::OnCorrupt::skip : data::OnCorrupt::fatal;
+  if (!options.path.empty()) {
+    opened.batches = open_pipeline(options.path, model,
+                                   {.shuffle = options.shuffle,
+                                    .seed = seed,
+                                    .drop_last = true,
+                                    .workers = options.workers,
+                                    .prefetch = options.prefetch,
+                                    .on_corrupt = on_corrupt});
+  }
+  if (!options.evaluation_path.empty()) {
+    opened.evaluation = open_pipeline(options.evaluation_path, model, {.workers = 1, .on_corrupt = on_corrupt});
+  }
+  return opened;
+}
+
+void limit_data(RunData& data, const DataOptions& options, int64_t budget_bytes) {
+  data.reserved_bytes = 0;
+  for (const auto& batches : {data.batches, data.evaluation}) {
+    if (!batches) continue;
+    const int64_t bytes = pipeline_bytes_within(batches->pipeline(), budget_bytes);
+    batches->pipeline().set_max_bytes(bytes);
+    data.reserved_bytes += bytes + kEachWorker * (options.workers > 0 ? options.workers : 2);
+  }
+}
+
+}  // namespace plimsoll::train
