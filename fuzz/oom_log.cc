@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   Input input;
   input.log = read_log(*open_memory(bytes, "fuzz"));
-  for (const Diagnosis& diagnosis : explain(input, "fuzz").diagnoses) {
+  for (const Diagnosis& diagnosis : explain::explain(input, "fuzz").diagnoses) {
     if (diagnosis.remedies.empty() && diagnosis.no_remedy.empty()) abort();
     for (const Account& account : diagnosis.accounts) {
       int64_t sum = 0;

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input;
     input.kind = InputKind::snapshot;
     input.snapshot = read_torch_snapshot(*open_memory(bytes, "fuzz"));
-    explain(input, "fuzz");
+    explain::explain(input, "fuzz");
   } catch (const plimsoll::InputError&) {
   }
   return 0;

@@ -93,21 +93,25 @@ struct Way {
   plan::SpillOptions spill;
 };
 
-// The same bits whether results are kept, computed again, or wait in memory of the host.
+// The same bits whether results are kept, computed again, or wait in memory of the host. Without a card: that there are
+// such plans for one.
 TEST(CudaPlans, GiveTheSameBitsUnderEveryBudget) {
-  if (!has_card()) GTEST_SKIP() << "there is no card here";
   const Way ways[] = {{"recompute", true, {}}, {"spill", false, {.bytes_per_s = 5e10, .least_bytes = 4096}}};
   for (const char* name : {"resnet18", "gpt2-nano"}) {
     models::StepOptions options = {.training = true, .precision = DType::bf16, .sizes = {{"batch", 16}}};
     const models::ModelInfo& model = models::find_model(name);
     if (model.usual.contains("sequence")) options.sizes["sequence"] = 128;
     const models::Step step = models::build_whole_step(model, options);
-    const kernels::Lowered lowered = kernels::prepare(step.program, {.device = "cuda", .threads = 1});
+    const kernels::Lowered lowered =
+        kernels::prepare(step.program, {.device = has_card() ? "cuda" : "cuda:h200", .threads = 1});
     const plan::MemoryPlan whole = plan::plan_memory(lowered);
-    const std::vector<std::byte> expected = plan::run_two_steps(step, lowered, whole);
+    const auto run = [&](const kernels::Lowered& what, const plan::MemoryPlan& memory) {
+      return has_card() ? plan::run_two_steps(step, what, memory) : std::vector<std::byte>{};
+    };
+    const std::vector<std::byte> expected = run(lowered, whole);
     for (const Way& way : ways) {
       int fitted = 0;
-      for (const double share : {0.9, 0.75}) {
+      for (const double share : {0.97, 0.9, 0.75}) {  // the logits of gpt2-nano are nearly all of its peak
         const auto budget = static_cast<int64_t>(static_cast<double>(whole.placement.arena_bytes) * share);
         const auto made = plan::make_plan(lowered, {.budget_bytes = budget,
                                                     .recompute = way.recompute,
@@ -118,8 +122,7 @@ TEST(CudaPlans, GiveTheSameBitsUnderEveryBudget) {
         ++fitted;
         const plan::Applied applied = plan::apply(std::get<plan::Plan>(made), lowered);
         EXPECT_LE(applied.memory.placement.arena_bytes, budget) << name;
-        EXPECT_EQ(plan::run_two_steps(step, applied.lowered, applied.memory), expected)
-            << name << " at " << share << " by " << way.name;
+        EXPECT_EQ(run(applied.lowered, applied.memory), expected) << name << " at " << share << " by " << way.name;
       }
       EXPECT_GT(fitted, 0) << name << ": no smaller budget was planned by " << way.name;
     }
