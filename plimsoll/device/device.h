@@ -78,8 +78,8 @@ class Device {
 // was not built or is not there.
 Device& find_device(std::string_view name);
 
-// Whether products and convolutions of f32 on cards may round their operands to tf32 (11 bits), which is faster: for the
-// process, no at first. Kernels ask when they are prepared and bound.
+// Whether products and convolutions of f32 on cards may round their operands to tf32 (11 bits), which is faster: for
+// the process, no at first. Kernels ask when they are prepared and bound.
 void allow_tf32(bool allowed);
 bool allows_tf32();
 
