@@ -162,7 +162,8 @@ class PackedKernel {
     const auto batches = static_cast<int64_t>(y_.begins.size());
     const auto rows = static_cast<double>(most_of(y_.rows, panel_rows(), grid.rows));
     const auto columns = static_cast<double>(most_of(y_.columns, panel_columns(), grid.columns));
-    return static_cast<double>((batches + grid.batches - 1) / grid.batches) * (rows * columns + 16 * (rows + columns));
+    const int64_t each = (batches + grid.batches - 1) / grid.batches;
+    return static_cast<double>(each) * (rows * columns + 16 * (rows + columns));
   }
 
   const float* bias_in_f32(const std::byte* bias, std::byte* scratch) const {
