@@ -6,6 +6,8 @@
 namespace plimsoll::models::onnx_import {
 namespace {
 
+constexpr double kMostScale = 1e6;
+
 struct Modes {
   std::string mode, coordinates, nearest, policy;
   double cubic = -0.75;
@@ -136,6 +138,9 @@ std::vector<ResizeLine> resize_lines(const NodeCall& call) {
     for (int i = 0; i < shape.rank(); ++i) axes.push_back(i);
   }
   std::vector<double> scales = call.has(scales_at) ? call.reals_of(scales_at, "the scales") : call.reals("scales");
+  for (const double scale : scales) {
+    call.require(scale > 0 && scale <= kMostScale, "a scale that is no number above 0, or above a million");
+  }
   std::vector<Dim> sizes;
   if (scales.empty() && call.has(3)) sizes = call.dims_of(3, "the sizes");
   if (scales.size() != axes.size() && sizes.size() != axes.size()) {
@@ -144,8 +149,9 @@ std::vector<ResizeLine> resize_lines(const NodeCall& call) {
   if (!sizes.empty() && modes.policy != "stretch") {  // one scale for all
     double common = 0;
     for (size_t i = 0; i < axes.size(); ++i) {
-      const double ratio = static_cast<double>(sizes[i].constant()) /
-                           static_cast<double>(shape[call.axis(axes[i], shape.rank())].constant());
+      const int64_t old = shape[call.axis(axes[i], shape.rank())].constant();
+      call.require(old > 0, "an axis without elements");
+      const double ratio = static_cast<double>(sizes[i].constant()) / static_cast<double>(old);
       const bool smaller = modes.policy == "not_larger" ? ratio < common : ratio > common;
       if (i == 0 || smaller) common = ratio;
     }
@@ -160,6 +166,7 @@ std::vector<ResizeLine> resize_lines(const NodeCall& call) {
     const int at = call.axis(axes[i], shape.rank());
     if (sizes.empty() ? scales[i] == 1 : sizes[i] == shape[at]) continue;
     const int64_t from = shape[at].constant();
+    call.require(from > 0, "an axis without elements");
     Axis axis{from, 0, 1, sizes.empty()};
     axis.to =
         sizes.empty() ? static_cast<int64_t>(std::floor(static_cast<double>(from) * scales[i])) : sizes[i].constant();
