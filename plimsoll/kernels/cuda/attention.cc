@@ -93,7 +93,7 @@ At mask_of(const KernelCall& call, const Places& places) {
   return places.mask() < call.arity() ? in(places.mask()) : none();
 }
 
-// ---- by matrix units ----
+// ---- by tensor cores ----
 
 bool lies_in_vectors(const int64_t (&strides)[4]) {
   return strides[3] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0 && strides[2] % 8 == 0;

@@ -1,5 +1,5 @@
-// NumPy's files: .npy as it lies in memory, .npz as a zip archive of them. Readers of bytes that others wrote: every
-// size is checked against what is there before it is used.
+// NumPy's files: .npy in place (memory-mapped), .npz as a zip archive of them. Readers of bytes that others wrote:
+// every size is checked against what is there before it is used.
 #pragma once
 
 #include <map>

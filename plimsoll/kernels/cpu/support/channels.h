@@ -119,7 +119,7 @@ struct Channels {
   }
 
   void add_plane(LaneSums& sums, const float* x) const { add_positions(sums, x, positions); }
-  // A plane as it lies, read a run at a time, so that what is widened stays in the first cache.
+  // A contiguous plane, read a run at a time, so that what is upcast stays in the first cache.
   void add_plane(LaneSums& sums, const WideInput& x, int64_t n, int64_t group, float* workspace) const {
     if (channels_last) return add_plane(sums, read(x, n, group, workspace));
     for (int64_t first = 0; first < plane_size(); first += kRun * kChannelBlock) {

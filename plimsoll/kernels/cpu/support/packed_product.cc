@@ -21,7 +21,7 @@ constexpr int64_t kColumns = 512;
 constexpr int64_t kInner = 384;
 constexpr int64_t kSumRows = 480;           // of sums in f32, where the result is not
 constexpr int64_t kFewest = 48;             // rows and columns that are worth packing
-constexpr int64_t kFewestLow = 8;           // likewise where the other way is to widen all of a factor first
+constexpr int64_t kFewestLow = 8;           // likewise where the other way is to upcast all of a factor first
 constexpr int64_t kFewestInner = 8;         // likewise of the sum
 constexpr int64_t kWorthThreads = 1 << 18;  // products
 

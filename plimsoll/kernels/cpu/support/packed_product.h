@@ -1,5 +1,5 @@
 // Products of matrices of our own, for machines without AVX-512, where oneDNN's reach about 85 % of what the machine
-// multiplies and take memory from the heap. Factors in f16 and bf16 are widened as they are packed, results rounded as
+// multiplies and take memory from the heap. Factors in f16 and bf16 are upcast as they are packed, results rounded as
 // they are written. Each element is summed in the same order on any number of threads.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace plimsoll::kernels {
 
 // Of convolutions with one group, strides and dilations of 1. Operands and results may be f32, f16 or bf16: what is not
-// f32 is widened as squares are gathered, and rounded as they are written. Nothing where it would take more scratch
+// f32 is upcast as squares are gathered, and rounded as they are written. Nothing where it would take more scratch
 // than `limit`.
 std::optional<Kernel> winograd_forward(const Conv& conv, const KernelCall& call, const Epilogue& epilogue,
                                        int64_t limit);

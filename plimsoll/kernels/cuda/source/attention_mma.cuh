@@ -1,4 +1,4 @@
-// Attention by matrix units: T is bf16 or f16, D (16 .. 128, a multiple of 16) elements in a line of q, k and v, no mask, no
+// Attention by tensor cores: T is bf16 or f16, D (16 .. 128, a multiple of 16) elements in a line of q, k and v, no mask, no
 // dropout. Tiles of 64 lines pass through shared memory; scores never leave registers. Backward takes two kernels, one by
 // keys and one by queries, so that every sum has one owner and one order.
 //   ROWS: 16-line pieces of a warp in `forward`. Lines of q, k, v are D elements without gaps, on 16-byte boundaries.
