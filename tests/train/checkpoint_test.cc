@@ -18,27 +18,13 @@
 #include "plimsoll/train/checkpoint_folder.h"
 #include "plimsoll/train/initialize.h"
 #include "plimsoll/train/trainer.h"
+#include "tests/in_folder.h"
 #include "tests/test_device.h"
 
 namespace plimsoll::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder that is gone with the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "plimsoll-checkpoints-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 Model small_model(int64_t width = 16) {
   Net net;
@@ -67,7 +53,7 @@ std::string error_of(const std::function<void()>& f) {
 }
 
 TEST(Checkpoint, GoesOnWithTheBitsOfARunThatNeverStopped) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   std::vector<Optimizer> optimizers = {sgd(0.1), momentum(0.1), adam(0.01), adamw(0.01)};
   if (tests_the_host()) optimizers.insert(optimizers.end(), {lion(0.01), adafactor(0.1)});
   for (const Optimizer& optimizer : optimizers) {
@@ -84,7 +70,7 @@ TEST(Checkpoint, GoesOnWithTheBitsOfARunThatNeverStopped) {
 }
 
 TEST(Checkpoint, OfAnotherModelOrOptimizerSaysWhatDiffersFirst) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   const std::string path = folder / "run";
   Training saved(small_model(), options_with(adam()));
   saved.step();
@@ -103,7 +89,7 @@ TEST(Checkpoint, OfAnotherModelOrOptimizerSaysWhatDiffersFirst) {
 }
 
 TEST(Checkpoint, TruncatedAndForeignFilesAreRefused) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   const std::string path = folder / "run";
   Training training(small_model(), options_with(adam()));
   training.save(path);
@@ -143,7 +129,7 @@ std::vector<float> steps_of(const Kept& kept, int64_t before, int steps) {
 }
 
 TEST(Checkpoint, HoldsStateIn8BitsAsItIs) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   const Kept whole(true, false);
   steps_of(whole, 0, 2);
   save_checkpoint(folder / "run", whole.tensors(), {.step = 2});
@@ -156,7 +142,7 @@ TEST(Checkpoint, HoldsStateIn8BitsAsItIs) {
 
 TEST(Checkpoint, IsTheSameWhetherStateIsInMemoryOrInASpillFile) {
   if (!tests_the_host()) GTEST_SKIP() << "updates that stream are of the CPU";
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   kernels::use_spill_file(std::make_shared<SpillFile>(PLIMSOLL_SOURCE_DIR));
   const Kept spilled(false, true);
   steps_of(spilled, 0, 2);
@@ -176,7 +162,7 @@ TEST(Checkpoint, IsTheSameWhetherStateIsInMemoryOrInASpillFile) {
 
 TEST(Checkpoint, GoesOnUnderAnotherBudget) {
   if (!tests_the_host()) GTEST_SKIP() << "budgets of the host";
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   const auto options = [](std::string budget) {
     return TrainingOptions{.batch = 256, .budget = std::move(budget), .threads = 1, .measure = false};
   };
@@ -189,7 +175,7 @@ TEST(Checkpoint, GoesOnUnderAnotherBudget) {
 }
 
 TEST(Checkpoint, HoldsGpt2AsItsPublishedFilesDo) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   const models::ModelInfo& gpt2 = models::find_model("gpt2-nano");
   Training training(gpt2,
                     {.batch = 1, .sizes = {{"sequence", 4}}, .device = test_device(), .threads = 1, .measure = false});
@@ -227,7 +213,7 @@ float first_of(const std::string& path) {
 }
 
 TEST(CheckpointFolder, KeepsTheNewestAndLinksTheLast) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   std::ofstream(folder / ".step-00000099.safetensors.part") << "half";
   {
     CheckpointFolder checkpoints(folder.path(), 2, kMiB);
@@ -251,7 +237,7 @@ TEST(CheckpointFolder, KeepsTheNewestAndLinksTheLast) {
 }
 
 TEST(CheckpointFolder, ADiskThatIsFullLeavesTheLastWholeOne) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   CheckpointFolder checkpoints(folder.path(), 3, 2 * kMiB);
   checkpoints.save(made_tensors(100, 1), {.step = 1});
   checkpoints.wait();
@@ -281,7 +267,7 @@ TEST(CheckpointFolder, StagingFitsTheModelAndTheBudget) {
 }
 
 TEST(CheckpointFile, LeavesTheOldOneUntilItIsWhole) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-checkpoints-");
   save_checkpoint(folder / "run", made_tensors(10, 1), {.step = 1});
   {
     CheckpointFile half(folder / "run");

@@ -10,6 +10,7 @@
 
 #include "plimsoll/plimsoll.h"
 #include "plimsoll/train/inference.h"
+#include "tests/in_folder.h"
 #include "tests/test_device.h"
 
 namespace plimsoll::train {
@@ -19,20 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kSide = 28;
 constexpr int64_t kBatch = 8;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "plimsoll-loop-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 // Images whose brightness says their class, in another order in every epoch.
 struct Samples {
@@ -152,7 +139,7 @@ std::vector<float> weights_after(const std::string& folder, int64_t steps, bool 
 
 TEST(Loop, ResumedGivesTheBitsOfARunThatNeverStopped) {
   const std::vector<float> expected = weights_after("", 14, false);
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-loop-");
   EXPECT_NE(weights_after(folder.path(), 14, true, 5), expected);  // stopped amid an epoch: a checkpoint of step 5
   EXPECT_EQ(Checkpoint(folder.path()).state().step, 5);
   EXPECT_EQ(Checkpoint(folder.path()).state().data, (DataPosition{0, 40}));
@@ -162,7 +149,7 @@ TEST(Loop, ResumedGivesTheBitsOfARunThatNeverStopped) {
 }
 
 TEST(Loop, AFolderWithCheckpointsIsNotWrittenOverByAccident) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-loop-");
   weights_after(folder.path(), 2, false);
   EXPECT_THROW(weights_after(folder.path(), 2, false), ArgumentError);
 }
@@ -177,7 +164,7 @@ TEST(Loop, EndsWhenEvaluationsGetNoBetter) {
 }
 
 TEST(Loop, LogsStepsAndCutsOffWhatIsDoneAgain) {
-  const Folder folder;
+  const TemporaryFolder folder("plimsoll-loop-");
   const auto run = [&](int64_t steps, bool forget) {
     Training training(zoo("lenet"), training_options());
     const LoopOptions options{.steps = steps,

@@ -115,14 +115,9 @@ DEVICE bool fits_vectors(const T* at) {
   return ((u64)at & (sizeof(T) == 1 ? 7 : 15)) == 0;
 }
 
-// Eight elements in a row: at once where they lie on a vector's boundary.
+// Eight elements in a row, whose first is on a vector's boundary: at once.
 template <class T>
-DEVICE void load8(const T* from, typename Wide<T>::type* to) {
-  if (!fits_vectors(from)) {
-#pragma unroll
-    for (int k = 0; k < 8; ++k) to[k] = wide(from[k]);
-    return;
-  }
+DEVICE void load_vector(const T* from, typename Wide<T>::type* to) {
   union {
     Block16<8 * sizeof(T)> block;
     T element[8];
@@ -132,12 +127,7 @@ DEVICE void load8(const T* from, typename Wide<T>::type* to) {
   for (int k = 0; k < 8; ++k) to[k] = wide(all.element[k]);
 }
 template <class T, class W>
-DEVICE void store8(T* to, const W* from) {
-  if (!fits_vectors(to)) {
-#pragma unroll
-    for (int k = 0; k < 8; ++k) to[k] = narrow<T>(from[k]);
-    return;
-  }
+DEVICE void store_vector(T* to, const W* from) {
   union {
     Block16<8 * sizeof(T)> block;
     T element[8];
@@ -145,29 +135,30 @@ DEVICE void store8(T* to, const W* from) {
 #pragma unroll
   for (int k = 0; k < 8; ++k) all.element[k] = narrow<T>(from[k]);
   *(Block16<8 * sizeof(T)>*)to = all.block;
+}
+// The same for any address.
+template <class T>
+DEVICE void load8(const T* from, typename Wide<T>::type* to) {
+  if (fits_vectors(from)) return load_vector(from, to);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) to[k] = wide(from[k]);
+}
+template <class T, class W>
+DEVICE void store8(T* to, const W* from) {
+  if (fits_vectors(to)) return store_vector(to, from);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) to[k] = narrow<T>(from[k]);
 }
 // The same where all of a launch's addresses are on such boundaries (ALIGNED, which binding finds out) and what is added
 // to them is whole vectors: without a look at each.
 #ifdef ALIGNED
 template <class T>
 DEVICE void read8(const T* from, typename Wide<T>::type* to) {
-  union {
-    Block16<8 * sizeof(T)> block;
-    T element[8];
-  } all;
-  all.block = *(const Block16<8 * sizeof(T)>*)from;
-#pragma unroll
-  for (int k = 0; k < 8; ++k) to[k] = wide(all.element[k]);
+  load_vector(from, to);
 }
 template <class T, class W>
 DEVICE void write8(T* to, const W* from) {
-  union {
-    Block16<8 * sizeof(T)> block;
-    T element[8];
-  } all;
-#pragma unroll
-  for (int k = 0; k < 8; ++k) all.element[k] = narrow<T>(from[k]);
-  *(Block16<8 * sizeof(T)>*)to = all.block;
+  store_vector(to, from);
 }
 #else
 template <class T>
