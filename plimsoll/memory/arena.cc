@@ -22,7 +22,8 @@ namespace {
 
 }  // namespace
 
-Arena::Arena(PageSource& pages, int64_t bytes, const Budget& budget) : pages_(pages), bytes_(bytes) {
+Arena::Arena(PageSource& pages, int64_t bytes, const Budget& budget, Pages when)
+    : pages_(pages), bytes_(bytes), budget_(budget) {
   if (bytes < 0) throw ArgumentError(fmt::format("an arena of {} bytes", bytes));
   const int64_t count = bytes / pages.page_bytes() + (bytes % pages.page_bytes() > 0 ? 1 : 0);
   if (count > budget.bytes / pages.page_bytes()) {
@@ -30,26 +31,36 @@ Arena::Arena(PageSource& pages, int64_t bytes, const Budget& budget) : pages_(pa
     refuse(pages, bytes, budget, fmt::format("a budget of {} ({} B)", format_bytes(needed), format_count(needed)));
   }
   ids_.resize(static_cast<size_t>(count));
+  data_ = pages.reserve(reserved_bytes());
+  if (when == Pages::later) return;
   try {
-    pages.create(ids_);
-  } catch (const PagesExhausted& exhausted) {
-    refuse(pages, bytes, budget, fmt::format("less beside it on this device: {}", exhausted.what()));
-  }
-  try {
-    data_ = pages.reserve(reserved_bytes());
-    pages.map(data_, ids_);
-    pages.prefault(data_, static_cast<int64_t>(ids_.size()));
+    take_pages();
   } catch (...) {
-    if (data_ != nullptr) pages.release(data_, reserved_bytes());
-    pages.destroy(ids_);
+    give_back();
     throw;
   }
 }
 
-Arena::~Arena() {
-  pages_.unmap(data_, static_cast<int64_t>(ids_.size()));
+void Arena::take_pages() {
+  try {
+    pages_.create(ids_);
+  } catch (const PagesExhausted& exhausted) {
+    refuse(pages_, bytes_, budget_, fmt::format("less beside it on this device: {}", exhausted.what()));
+  }
+  try {
+    pages_.map(data_, ids_);
+  } catch (...) {
+    pages_.destroy(ids_);
+    throw;
+  }
+  has_pages_ = true;
+  pages_.prefault(data_, static_cast<int64_t>(ids_.size()));
+}
+
+void Arena::give_back() {
+  if (has_pages_) pages_.unmap(data_, static_cast<int64_t>(ids_.size()));
   pages_.release(data_, reserved_bytes());
-  pages_.destroy(ids_);
+  if (has_pages_) pages_.destroy(ids_);
 }
 
 }  // namespace plimsoll

@@ -53,10 +53,10 @@ Planned plan_as_it_is(program::Program program, const kernels::DeviceOptions& de
 Session::Session(program::Program program, const kernels::DeviceOptions& device, const Budget& budget)
     : Session(one(plan_as_it_is(std::move(program), device)), budget) {}
 
-Session::Session(std::vector<Planned> programs, const Budget& budget)
+Session::Session(std::vector<Planned> programs, const Budget& budget, Arena::Pages pages)
     : device_(device::find_device(programs.at(0).lowered.device)),
       pages_(device_.pages(largest_arena(programs))),
-      arena_(*pages_, largest_arena(programs), budget),
+      arena_(*pages_, largest_arena(programs), budget, pages),
       stream_(device_.stream({.threads = programs.at(0).lowered.threads})) {
   const auto here = kept(programs[0].lowered.program, programs[0].memory);
   for (size_t i = 1; i < programs.size(); ++i) require_same_places(here, programs[i]);

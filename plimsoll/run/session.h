@@ -26,7 +26,10 @@ class Session {
 
   // Programs of one device that take turns in one arena, as large as the largest of them needs it. They keep the same
   // parameters and state, at the same offsets; ArgumentError names the first that is not so.
-  Session(std::vector<Planned> programs, const Budget& budget);
+  // Without pages kernels are bound to addresses alone, and nothing runs before take_pages(), which throws
+  // ResourceExhausted where the device has less.
+  Session(std::vector<Planned> programs, const Budget& budget, Arena::Pages pages = Arena::Pages::now);
+  void take_pages() { arena_.take_pages(); }
 
   // Another program that takes turns with these, such as one that evaluates: what it keeps, it keeps under the same
   // names at the same offsets, and it stays within the arena; ArgumentError otherwise. It ends before the session.

@@ -21,6 +21,9 @@ constexpr int kTries = 4;
 constexpr int64_t kSparePlanning = 4 * kMiB;
 constexpr int64_t kPlanningGrain = 2 * kMiB;
 
+// What planning and binding once more leave in pieces on the heap, where the first plan took more than was booked.
+constexpr int64_t kSpareAgain = 4 * kMiB;
+
 // Calls f(name, executor, value) for everything that the session's programs keep in the arena from step to step, the
 // sums of gradients aside: they are zero between steps. Names are the same in every form of the step.
 template <class F>
@@ -60,6 +63,16 @@ plan::StepForms trimming(const plan::StepForms& forms) {
 
 int64_t whole_pages(int64_t bytes) { return bytes / kPage * kPage; }
 
+std::vector<run::Planned> move_out(plan::StepPlan& step) {
+  std::vector<run::Planned> programs;
+  for (plan::PlannedProgram& program : step.programs) {
+    plan::Applied applied = plan::apply(program.plan, program.lowered);
+    program.lowered = {};
+    programs.push_back({std::move(applied.lowered), std::move(applied.memory)});
+  }
+  return programs;
+}
+
 }  // namespace
 
 int64_t NoFit::smallest_overhead_bytes() const { return overhead_bytes + refusal.smallest_steps * kStepBytes; }
@@ -73,13 +86,7 @@ int64_t NoFit::smallest_budget_bytes() const {
 }
 
 std::unique_ptr<run::Session> bind_plan(plan::StepPlan& step, const Budget& budget) {
-  std::vector<run::Planned> programs;
-  for (plan::PlannedProgram& program : step.programs) {
-    plan::Applied applied = plan::apply(program.plan, program.lowered);
-    program.lowered = {};
-    programs.push_back({std::move(applied.lowered), std::move(applied.memory)});
-  }
-  return std::make_unique<run::Session>(std::move(programs), budget);
+  return std::make_unique<run::Session>(move_out(step), budget);
 }
 
 namespace {
@@ -127,10 +134,13 @@ class Fitting {
       no_fit.refusal.smallest_steps = card_ != nullptr ? 0 : step.steps();
       no_fit.refusal.smallest_bytes = step.arena_bytes + step.steps() * step_bytes();
       Fit fit = bind(std::move(step), asked.budget_bytes);
-      if (fit.margin_bytes >= 0) return fit;
+      if (fit.margin_bytes >= 0) {
+        if (card_ == nullptr) fit.session->take_pages();
+        return fit;
+      }
       if (is_smallest || planning_bytes() > budget_.bytes) break;
       no_fit.overhead_bytes -= fit.margin_bytes;  // more was taken than was booked
-      asked.budget_bytes = std::max<int64_t>(0, arena_left(no_fit.overhead_bytes));
+      asked.budget_bytes = std::max<int64_t>(0, arena_left(no_fit.overhead_bytes + kSpareAgain));
     }
     no_fit.planning_bytes = planning_bytes();
     return no_fit;
@@ -152,6 +162,7 @@ class Fitting {
     return process_peak_bytes() > peak_before_ ? peak_until_now() : 0;
   }
 
+  // On the host to addresses alone: a plan that takes too much with its kernels must not have taken its arena, too.
   Fit bind(plan::StepPlan step, int64_t arena_budget) const {
     const Bound bound{.steps = step.steps(), .threads = step.programs[0].lowered.threads};
     Fit fit;
@@ -159,9 +170,10 @@ class Fitting {
     fit.arena_budget_bytes = arena_budget;
     if (forms_.rest) forms_.rest();
     trim_heap();
-    fit.session = bind_plan(fit.plan, budget_);
+    const Arena::Pages pages = card_ != nullptr ? Arena::Pages::now : Arena::Pages::later;
+    fit.session = std::make_unique<run::Session>(move_out(fit.plan), budget_, pages);
     trim_heap();
-    fit.overhead_bytes = card_ != nullptr ? card_->overhead_bytes() : measured_overhead(bound, fit.plan.arena_bytes);
+    fit.overhead_bytes = card_ != nullptr ? card_->overhead_bytes() : measured_overhead(bound);
     fit.predicted_peak_bytes = std::max(whole_bytes(fit.plan.arena_bytes, fit.overhead_bytes), planning_bytes());
     fit.margin_bytes = budget_.bytes - fit.predicted_peak_bytes;
     return fit;

@@ -11,7 +11,7 @@ namespace {
 // Of code, 3/8 are touched at most: oneDNN has kernels for every machine, of which one runs its own.
 constexpr int64_t kCodeShare = 3;
 constexpr int64_t kCodeShares = 8;
-constexpr int64_t kHeap = 4 * kMiB;          // of the program itself, and what planning and timing leave in pieces
+constexpr int64_t kHeap = 5 * kMiB;          // of the program itself, and what planning and timing leave in pieces
 constexpr int64_t kEachThread = 512 * kKiB;  // its stacks, the kernel's for it, its part of the heap
 constexpr int64_t kKernelOwn = 256 * kKiB;   // tasks, files, mappings
 constexpr int64_t kGrain = 4 * kMiB;         // of what was measured
@@ -25,7 +25,6 @@ static_assert(4 * kStepHeapBytes <= kEachThreadOfRun);
 // A page of 4 KiB takes 8 bytes of a page table and 9 of the index of a memory file; an arena is rounded up to pages of
 // a 4096th of it: together less than a 224th.
 constexpr int64_t kTableShare = 224;
-constexpr int64_t kPagesOfTable = 512;
 
 int64_t run_adds(const Bound& bound) {
   return kCodeOfRun + bound.steps * kEachStepOfRun + bound.threads * kEachThreadOfRun + kKernelOwn;
@@ -41,11 +40,7 @@ int64_t booked_overhead(const Bound& bound, int64_t held_bytes) {
   return grown <= model ? model : align_up(grown, kGrain);
 }
 
-int64_t measured_overhead(const Bound& bound, int64_t arena_bytes) {
-  ProcessMemory now = process_memory();
-  now.table_bytes = std::max<int64_t>(0, now.table_bytes - arena_bytes / kPagesOfTable);  // counted with the arena
-  return now.bytes() + run_adds(bound);
-}
+int64_t measured_overhead(const Bound& bound) { return process_memory().bytes() + run_adds(bound); }
 
 int64_t arena_with_tables(int64_t arena_bytes) { return arena_bytes + arena_bytes / kTableShare + 1; }
 

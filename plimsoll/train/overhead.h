@@ -25,8 +25,9 @@ struct Bound {
 // program, its libraries and `bound` alone, unless the process holds more already, which is `held_bytes`.
 int64_t booked_overhead(const Bound& bound, int64_t held_bytes);
 
-// The same with the kernels bound to an arena and the heap trimmed: as the process is now, and what a run adds.
-int64_t measured_overhead(const Bound& bound, int64_t arena_bytes);
+// The same with the kernels bound to addresses of an arena that has no pages yet, and the heap trimmed: as the process
+// is now, and what a run adds.
+int64_t measured_overhead(const Bound& bound);
 
 // An arena of so many bytes with the kernel's own for it: page tables, the index of its pages, rounding to pages.
 int64_t arena_with_tables(int64_t arena_bytes);

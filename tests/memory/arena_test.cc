@@ -43,6 +43,23 @@ TEST(Arena, GivesEverythingBack) {
   EXPECT_TRUE(pages.nothing_left());
 }
 
+TEST(Arena, IsAddressesAloneUntilItTakesItsPages) {
+  StrictPages pages(4 * kKiB, kMiB);
+  {
+    Arena arena(pages, kMiB, {kMiB, "test"}, Arena::Pages::later);
+    EXPECT_NE(arena.data(), nullptr);
+    Arena other(pages, kMiB, {kMiB, "test"});  // all that there are
+    EXPECT_THROW(arena.take_pages(), ResourceExhausted);
+  }
+  EXPECT_TRUE(pages.nothing_left());
+  FilePages host = FilePages::host(4 * kKiB);
+  Arena arena(host, kMiB, {kMiB, "test"}, Arena::Pages::later);
+  std::byte* const before = arena.data();
+  arena.take_pages();
+  EXPECT_EQ(arena.data(), before);
+  arena.data()[kMiB - 1] = std::byte{7};
+}
+
 TEST(Arena, OfNoBytesTakesNothing) {
   FilePages pages = FilePages::host(4 * kKiB);
   const Arena arena(pages, 0, {kMiB, "test"});

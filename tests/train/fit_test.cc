@@ -13,8 +13,10 @@
 namespace plimsoll::train {
 namespace {
 
-StepRequest request() {
-  return {.model = models::find_model("gpt2-nano"), .step = {.sizes = {{"batch", 2}, {"sequence", 32}}}, .threads = 1};
+StepRequest request(int64_t batch, int64_t sequence) {
+  return {.model = models::find_model("gpt2-nano"),
+          .step = {.sizes = {{"batch", batch}, {"sequence", sequence}}},
+          .threads = 1};
 }
 
 int64_t smallest_budget(const ModelForms& model) {
@@ -35,7 +37,7 @@ TEST(Fit, TakesTheLeastPlanWhereAnEarlierOneTookTooMuch) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers' own memory is in the figures";
   // What planning takes counts where it is the most that the process took: here it is not.
   std::vector<std::byte>(256 * kMiB, std::byte{1});
-  const ModelForms model(request());
+  const ModelForms model(request(2, 32));
   const int64_t budget = smallest_budget(model) + 8 * kMiB;
   std::vector<std::byte> taken;
   const auto fitted = fit_step(taking_at_first(model.forms(), 24 * kMiB, taken), {.bytes = budget, .source = "test"});
@@ -44,6 +46,31 @@ TEST(Fit, TakesTheLeastPlanWhereAnEarlierOneTookTooMuch) {
            << no_fit->overhead_bytes << ", planning " << no_fit->planning_bytes;
   }
   EXPECT_LE(std::get<Fit>(fitted).predicted_peak_bytes, budget);
+}
+
+// Takes memory when a plan is bound, and more each time: heaps in pieces.
+plan::StepForms taking_more_each_time(plan::StepForms forms, int64_t first, int64_t more,
+                                      std::vector<std::byte>& taken) {
+  forms.rest = [rest = forms.rest, first, more, &taken, calls = 0]() mutable {
+    if (rest) rest();
+    const int64_t bytes = calls == 0 ? 0 : first + (calls - 1) * more;
+    ++calls;
+    taken = std::vector<std::byte>(static_cast<size_t>(bytes), std::byte{1});
+  };
+  return forms;
+}
+
+TEST(Fit, LeavesRoomForWhatPlanningAgainTakes) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizers' own memory is in the figures";
+  std::vector<std::byte>(256 * kMiB, std::byte{1});
+  const ModelForms model(request(8, 64));  // unplanned it takes far more than the budget
+  const int64_t budget = smallest_budget(model) + 24 * kMiB;
+  std::vector<std::byte> taken;
+  const plan::StepForms forms = taking_more_each_time(model.forms(), 16 * kMiB, 3 * kMiB, taken);
+  const auto fitted = fit_step(forms, {.bytes = budget, .source = "test"});
+  ASSERT_TRUE(std::holds_alternative<Fit>(fitted)) << "refused at " << budget;
+  EXPECT_LE(std::get<Fit>(fitted).predicted_peak_bytes, budget);
+  EXPECT_GE(taken.size(), static_cast<size_t>(19 * kMiB)) << "the first plan fitted: nothing was tried again";
 }
 
 }  // namespace

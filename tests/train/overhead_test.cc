@@ -41,9 +41,9 @@ TEST(Overhead, IsBookedBesideWhatALargeProcessHolds) {
 
 TEST(Overhead, HoldsWhatTheHeapHolds) {
   const Bound bound{.steps = 10, .threads = 1};
-  const int64_t before = measured_overhead(bound, 0);
+  const int64_t before = measured_overhead(bound);
   std::vector<std::byte> held(32 * kMiB, std::byte{1});
-  const int64_t after = measured_overhead(bound, 0);
+  const int64_t after = measured_overhead(bound);
   EXPECT_GE(after - before, 32 * kMiB);
   EXPECT_LE(after - before, 34 * kMiB);
   EXPECT_EQ(held.back(), std::byte{1});
