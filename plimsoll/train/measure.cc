@@ -12,6 +12,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/device/device.h"
 #include "plimsoll/device/threads.h"
+#include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/arena.h"
 #include "plimsoll/memory/spill_file.h"
 #include "plimsoll/program/op.h"
@@ -277,6 +278,20 @@ class Sweep {
   kernels::Task task_;
 };
 
+// A spill file of its own while kernels are measured: what they write there is not the state that is trained.
+class SpillAside {
+ public:
+  SpillAside() {
+    if (file_) kernels::use_spill_file(std::make_shared<SpillFile>(file_->folder()));
+  }
+  ~SpillAside() { kernels::use_spill_file(file_); }
+  SpillAside(const SpillAside&) = delete;
+  SpillAside& operator=(const SpillAside&) = delete;
+
+ private:
+  std::shared_ptr<SpillFile> file_ = kernels::spill_file();
+};
+
 // A kind of op to be measured.
 struct Wanted {
   const Lowered* lowered = nullptr;
@@ -426,13 +441,17 @@ bool measure_costs(std::span<const Lowered* const> programs, const MeasureOption
     sweep.emplace(first.device, first.threads, options.budget);
   }
   const auto before = sweep ? std::function<void()>([&] { (*sweep)(); }) : nullptr;
+  const SpillAside aside;
   std::optional<Clock::time_point> since_again;
   for (size_t i = 0; i < wanted.size() && seconds_since(start) < options.time_limit_s; ++i) {
     const Wanted& one = wanted[i];
     if (one.again && !since_again) since_again = Clock::now();
     if (one.again && seconds_since(*since_again) > kAgainS) break;
     const kernels::LoweredOp& op = one.lowered->ops[static_cast<size_t>(one.op)];
-    changed |= enter(Bench(*one.lowered, one.op).measure(arena.data(), options.timer, before), one.key, op, table);
+    try {
+      changed |= enter(Bench(*one.lowered, one.op).measure(arena.data(), options.timer, before), one.key, op, table);
+    } catch (const SystemError&) {  // the disk has no room to try an op that spills: it is estimated
+    }
     if (options.on_progress) options.on_progress(i + 1, wanted.size());
   }
   return changed;

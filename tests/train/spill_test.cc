@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "plimsoll/program/text.h"
 #include "plimsoll/train/fit.h"
 #include "plimsoll/train/initialize.h"
+#include "plimsoll/train/measure.h"
 #include "plimsoll/train/micro_batch_trainer.h"
 #include "plimsoll/train/overhead.h"
 #include "tests/memory/sanitized.h"
@@ -57,6 +59,22 @@ std::vector<float> losses(program::Optimizer optimizer, bool spills) {
 TEST(SpilledState, GivesTheSameBitsAsStateInMemory) {
   for (const auto optimizer : {program::Optimizer::momentum, program::Optimizer::adam, program::Optimizer::adamw}) {
     kernels::use_spill_file(new_file());
+    EXPECT_EQ(losses(optimizer, true), losses(optimizer, false)) << name(optimizer);
+  }
+  kernels::use_spill_file(nullptr);
+}
+
+TEST(SpilledState, IsNotTouchedWhenItsKernelsAreMeasured) {
+  for (const auto optimizer : {program::Optimizer::momentum, program::Optimizer::adam}) {
+    kernels::use_spill_file(new_file());
+    const models::Step step = models::build_whole_step(model(), options(optimizer));
+    const auto spilled = kernels::prepare(program::spill_state(step.program, 0), on_test_device());
+    plan::CostTable table;
+    train::measure_costs(spilled, {.budget = machine_budget(), .time_limit_s = 10}, table);
+    const bool is_measured = std::any_of(table.begin(), table.end(), [](const auto& entry) {
+      return entry.first.find("_spilled") != std::string::npos;
+    });
+    EXPECT_TRUE(is_measured) << "no update was timed: this shows nothing";
     EXPECT_EQ(losses(optimizer, true), losses(optimizer, false)) << name(optimizer);
   }
   kernels::use_spill_file(nullptr);

@@ -119,8 +119,7 @@ class Stream {
 
 Kernel spilled(const KernelCall& call) {
   for (const int i : {0, 1}) call.require_f32(i);
-  const auto file = spill_file();
-  if (!file) call.unsupported("its state lies in a spill file, and there is none: give --spill-dir");
+  if (!spill_file()) call.unsupported("its state lies in a spill file, and there is none: give --spill-dir");
   const std::vector<int> states = state_operands(call.op.def);
   const int64_t elements = call.in(0).elements();
   const int64_t whole = std::min(elements, kPiece);
@@ -129,7 +128,7 @@ Kernel spilled(const KernelCall& call) {
   const Kernel last = rest == 0 ? update : plain_update(call, rest);
   const int64_t scratch = kBuffers * static_cast<int64_t>(states.size() * sizeof(float)) * whole;
   return {scratch, [=, def = &call.op.def, slot = call.op.integer("slot")](const Memory& memory) -> Task {
-            const auto stream = std::make_shared<Stream>(file, elements, whole, slot, states);
+            const auto stream = std::make_shared<Stream>(spill_file(), elements, whole, slot, states);
             for (int64_t first = 0; first < elements; first += kPiece) {
               const int64_t count = std::min(kPiece, elements - first);
               stream->add_piece(count == whole ? update : last, *def, memory, first, count);
