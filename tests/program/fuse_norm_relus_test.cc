@@ -32,16 +32,18 @@ input %x: f32[2,3,5]
 input %q: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%y, _, _, _, %mask = batch_norm_relu(%x, %w, %b)
-%z = batch_norm_relu(%x, %w, %b, %q)
+%a.mean, %a.rstd = batch_norm_statistics(%x)
+%y, %mask = batch_norm_relu(%x, %a.mean, %a.rstd, %w, %b)
+%c.mean, %c.rstd = batch_norm_statistics(%x)
+%z = batch_norm_relu(%x, %c.mean, %c.rstd, %w, %b, %q)
 output %y
 output %z
 output %mask)",
              kRounding);
 }
 
-// As running statistics are updated; what is added must be there when the normalisation is computed.
-TEST(FuseNormRelus, ComesBeforeWhatReadsTheStatistics) {
+// As running statistics are updated, before what is added is there.
+TEST(FuseNormRelus, LeavesStatisticsWhereTheyWere) {
   check_pass(R"(
 input %x: f32[2,3,5]
 input %q: f32[2,3,5]
@@ -68,10 +70,12 @@ input %x: f32[2,3,5]
 input %q: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%y, %mean = batch_norm_relu(%x, %w, %b)
+%mean, %a.rstd = batch_norm_statistics(%x)
 %m = neg(%mean)
-%z, %mean2, _, _, %mask = batch_norm_relu(%x, %w, %b, %q)
+%y = batch_norm_relu(%x, %mean, %a.rstd, %w, %b)
+%mean2, %c.rstd = batch_norm_statistics(%x)
 %m2 = neg(%mean2)
+%z, %mask = batch_norm_relu(%x, %mean2, %c.rstd, %w, %b, %q)
 %d2, %dw = batch_norm_relu_backward(%q, %mask, %x, %mean, %mean2, %w)
 output %m
 output %y
@@ -125,12 +129,9 @@ output %y)",
 input %x: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%a, %mean = batch_norm(%x, %w, %b)
-%m = neg(%mean)
-%q = exp(%x)
-%s = add(%a, %q)
+%a = batch_norm(%x, %w, %b)
+%s = add(%a, %a)
 %y = relu(%s)
-output %m
 output %y)"}) {
     check_pass(text, fused, text);
   }
