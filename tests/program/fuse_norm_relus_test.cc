@@ -19,26 +19,34 @@ input %x: f32[2,3,5]
 input %q: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%a = batch_norm(%x, %w, %b)
+%a, %m, %r = batch_norm(%x, %w, %b)
 %y, %mask = relu(%a)
-%c = batch_norm(%x, %w, %b)
+%c, %m2, %r2 = batch_norm(%x, %w, %b)
 %s = add(%q, %c)
 %z = relu(%s)
 output %y
 output %z
-output %mask)",
+output %mask
+output %m
+output %r
+output %m2
+output %r2)",
              fused, R"(
 input %x: f32[2,3,5]
 input %q: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%a.mean, %a.rstd = batch_norm_statistics(%x)
-%y, %mask = batch_norm_relu(%x, %a.mean, %a.rstd, %w, %b)
-%c.mean, %c.rstd = batch_norm_statistics(%x)
-%z = batch_norm_relu(%x, %c.mean, %c.rstd, %w, %b, %q)
+%m, %r = batch_norm_statistics(%x)
+%y, %mask = batch_norm_relu(%x, %m, %r, %w, %b)
+%m2, %r2 = batch_norm_statistics(%x)
+%z = batch_norm_relu(%x, %m2, %r2, %w, %b, %q)
 output %y
 output %z
-output %mask)",
+output %mask
+output %m
+output %r
+output %m2
+output %r2)",
              kRounding);
 }
 
