@@ -2,7 +2,10 @@
 // runs them, the arena, and what each kind of op takes.
 //
 //   bench_gpu_step MODEL.. [--batch N] [--seq N] [--chunks N] [--precision bf16] [--optimizer adamw] [--rounds N]
-//   [--profile]
+//   [--tokens N] [--no-dropout] [--budget SIZE|SHARE%].. [--profile]
+//
+// Budgets are of the arena, in bytes or as a share of what the step takes unplanned; each is planned by measured costs.
+// --tokens and --no-dropout are for gpt2.
 #include "plimsoll/models/step.h"
 
 #include <fmt/format.h>
@@ -15,9 +18,13 @@
 #include <vector>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/device/cuda/runtime.h"
 #include "plimsoll/device/device.h"
+#include "plimsoll/models/zoo/transformer.h"
+#include "plimsoll/plan/plan.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/initialize.h"
+#include "plimsoll/train/measure.h"
 #include "plimsoll/train/trainer.h"
 
 namespace {
@@ -33,7 +40,12 @@ struct Options {
   std::string precision = "bf16";
   std::string optimizer = "adamw";
   int rounds = 20;
+  int64_t tokens = 50257;
+  double dropout = 0.1;
+  std::vector<std::string> budgets;
   bool profile = false;
+
+  bool is_usual_gpt2() const { return tokens == 50257 && dropout == 0.1; }
 };
 
 Options parse(int count, char** words) {
@@ -53,6 +65,12 @@ Options parse(int count, char** words) {
       options.optimizer = next();
     } else if (word == "--rounds") {
       options.rounds = std::stoi(next());
+    } else if (word == "--tokens") {
+      options.tokens = std::stoll(next());
+    } else if (word == "--no-dropout") {
+      options.dropout = 0;
+    } else if (word == "--budget") {
+      options.budgets.push_back(next());
     } else if (word == "--profile") {
       options.profile = true;
     } else {
@@ -145,10 +163,18 @@ void print_longest(const program::Program& program, const std::vector<double>& s
   }
 }
 
-void run_model(const std::string& name, const Options& options) {
-  const models::ModelInfo& model = models::find_model(name);
+models::ModelInfo model_of(const std::string& name, const Options& options) {
+  models::ModelInfo model = models::find_model(name);
+  if (name == "gpt2" && !options.is_usual_gpt2()) {
+    model.build = [&options](const models::NetOptions& net, models::Size) {
+      return models::build_gpt2(net, {.tokens = options.tokens, .positions = 1024, .dropout = options.dropout});
+    };
+  }
+  return model;
+}
+
+models::Step step_of(const models::ModelInfo& model, const Options& options) {
   models::StepOptions asked;
-  device::allow_tf32(options.precision == "tf32");
   asked.precision = options.precision == "tf32" ? DType::f32 : parse_dtype(options.precision);
   asked.train.optimizer = *program::try_parse_optimizer(options.optimizer);
   if (options.batch > 0) asked.sizes["batch"] = options.batch;
@@ -157,10 +183,15 @@ void run_model(const std::string& name, const Options& options) {
     const program::ChunkPlaces places = models::find_chunk_places(model, asked);
     asked.form = {.chunks = options.chunks, .last = places.last.at(0)};
   }
-  const models::Step step = models::build_whole_step(model, asked);
-  device::Device& card = device::find_device("cuda");
+  return models::build_whole_step(model, asked);
+}
+
+// Runs steps of a prepared program and prints their times; `what` says how it was planned.
+void run_planned(const std::string& what, const models::Step& step, run::Planned planned, const Options& options) {
   const auto begin = Clock::now();
-  run::Session session(step.program, {.device = "cuda"}, card.budget());
+  std::vector<run::Planned> programs;
+  programs.push_back(std::move(planned));
+  run::Session session(std::move(programs), device::find_device("cuda").budget());
   run::Executor& executor = session.executor();
   const double bound_s = seconds_since(begin);
   train::start_values(executor, step.inits, step.state_inits, 1, step.quantized);
@@ -173,15 +204,73 @@ void run_model(const std::string& name, const Options& options) {
     executor.step();
     times.push_back(seconds_since(start));
   }
+  const cuda::Runtime& runtime = cuda::Runtime::current();
+  const int64_t beside = runtime.overhead_bytes() + runtime.grown_bytes();
   fmt::print(
-      "{} {} batch {} chunks {}: {:.2f} ms a step (median of {}, least {:.2f}), arena {}, {} ops, bound in {:.1f} s, "
-      "losses {:.5f} {:.5f} {:.5f}\n",
-      name, options.precision, options.batch, options.chunks, median(times) * 1e3, options.rounds,
-      *std::min_element(times.begin(), times.end()) * 1e3, format_bytes(session.arena_bytes()), executor.tasks(),
-      bound_s, losses[0], losses[1], losses[2]);
+      "{}: {:.2f} ms a step (median of {}, least {:.2f}), arena {}, beside it {}, {} ops, bound in {:.1f} s, losses "
+      "{:.5f} {:.5f} {:.5f}\n",
+      what, median(times) * 1e3, options.rounds, *std::min_element(times.begin(), times.end()) * 1e3,
+      format_bytes(session.arena_bytes()), format_bytes(beside), executor.tasks(), bound_s, losses[0], losses[1],
+      losses[2]);
   std::fflush(stdout);
+}
+
+int64_t budget_bytes(const std::string& text, int64_t unplanned) {
+  if (text.ends_with("%")) return static_cast<int64_t>(std::stod(text) / 100 * static_cast<double>(unplanned));
+  return parse_bytes(text);
+}
+
+std::string measures_text(const plan::Plan& plan) {
+  std::map<std::string, int> counts;
+  for (const plan::Measure& measure : plan.measures) {
+    counts[measure.kind + " " + measure.what.substr(0, measure.what.find(' '))] += measure.times;
+  }
+  std::string text;
+  for (const auto& [what, count] : counts) text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count, what);
+  return text;
+}
+
+// Plans for each budget by what the ops take on the card, and runs the plans.
+void run_budgets(const std::string& what, const models::Step& step, const kernels::Lowered& lowered,
+                 const Options& options) {
+  plan::CostTable table;
+  const auto begin = Clock::now();
+  train::measure_costs(lowered, {.budget = device::find_device("cuda").budget(), .time_limit_s = 30}, table);
+  const plan::Costs costs = plan::costs_of(lowered, table);
+  const int64_t unplanned = plan::plan_memory(lowered).placement.arena_bytes;
+  fmt::print("  costs: {:.2f} ms, of which measured {:.2f}, in {:.1f} s\n", costs.all_s() * 1e3, costs.measured_s * 1e3,
+             seconds_since(begin));
+  for (const std::string& budget : options.budgets) {
+    const auto start = Clock::now();
+    const auto made = plan::make_plan(
+        lowered,
+        {.budget_bytes = budget_bytes(budget, unplanned), .op_seconds = costs.seconds, .find_smallest = false});
+    if (const auto* refusal = std::get_if<plan::Refusal>(&made)) {
+      fmt::print("{} budget {}: {}\n", what, budget, refusal->text());
+      continue;
+    }
+    const auto& plan = std::get<plan::Plan>(made);
+    fmt::print("  predicted {:.2f} ms, {:+.2f} over {:.2f} unplanned, planned in {:.1f} s: {}\n",
+               plan.predicted_s * 1e3, (plan.predicted_s - plan.unplanned_s) * 1e3, plan.unplanned_s * 1e3,
+               seconds_since(start), measures_text(plan));
+    plan::Applied applied = plan::apply(plan, lowered);
+    run_planned(fmt::format("{} budget {}", what, budget), step,
+                {std::move(applied.lowered), std::move(applied.memory)}, options);
+  }
+}
+
+void run_model(const std::string& name, const Options& options) {
+  device::allow_tf32(options.precision == "tf32");
+  const models::ModelInfo model = model_of(name, options);
+  const models::Step step = step_of(model, options);
+  device::Device& card = device::find_device("cuda");
+  std::string what = fmt::format("{} {} batch {} chunks {}", name, options.precision, options.batch, options.chunks);
+  if (!options.is_usual_gpt2()) what += fmt::format(" tokens {} dropout {}", options.tokens, options.dropout);
+  run_planned(what, step, run::plan_as_it_is(step.program, {.device = "cuda"}), options);
+  if (!options.profile && options.budgets.empty()) return;
+  const kernels::Lowered lowered = kernels::prepare(step.program, {.device = "cuda"});
+  if (!options.budgets.empty()) run_budgets(what, step, lowered, options);
   if (options.profile) {
-    const kernels::Lowered lowered = kernels::prepare(step.program, {.device = "cuda"});
     const std::vector<double> seconds = seconds_by_op(lowered, card);
     double sum = 0;
     for (const double one : seconds) sum += one;

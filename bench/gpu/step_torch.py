@@ -87,7 +87,8 @@ def main():
         step()
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-    print(f"torch {options.model} {options.precision} {options.mode}: {statistics.median(times) * 1e3:.2f} ms a step, "
+    tokens = f"{options.tokens} " if options.model == "gpt2" else ""
+    print(f"torch {options.model} {tokens}{options.precision} {options.mode}: {statistics.median(times) * 1e3:.2f} ms a step, "
           f"{torch.cuda.max_memory_allocated() / 2**30:.2f} GiB allocated, {torch.cuda.max_memory_reserved() / 2**30:.2f} reserved")
 
 

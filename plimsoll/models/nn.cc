@@ -105,7 +105,7 @@ Value embedding_table(Net& net, std::string_view name, int64_t rows, int64_t wid
 Value relu(Net& net, Value x) { return program::relu(net.b, x); }
 
 Value dropout(Net& net, Value x, double rate) {
-  return net.training() ? program::dropout(net.b, x, net.dropout_seed(), {.rate = rate}) : x;
+  return net.training() && rate > 0 ? program::dropout(net.b, x, net.dropout_seed(), {.rate = rate}) : x;
 }
 
 Value max_pool(Net& net, Value x, int64_t kernel, int64_t stride, int64_t padding) {

@@ -16,6 +16,7 @@
 #include "plimsoll/memory/arena.h"
 #include "plimsoll/memory/spill_file.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/passes/facts.h"
 #include "plimsoll/program/text.h"
 
 namespace plimsoll::train {
@@ -92,6 +93,21 @@ void fill(device::Device& device, device::Stream& stream, std::byte* at, const T
   stream.synchronize();
 }
 
+// Of rows that gradients are summed into: spread as in a run, where all in one would be summed one after the other.
+void fill_indices(device::Device& device, std::byte* at, const TensorSpec& spec, int64_t range) {
+  const auto write = [&](auto zero) {
+    std::vector<decltype(zero)> indices(static_cast<size_t>(spec.shape.elements()));
+    uint32_t state = 1;
+    for (auto& index : indices) {
+      state = state * 1664525 + 1013904223;
+      index = static_cast<decltype(zero)>((state >> 8) % static_cast<uint64_t>(range));
+    }
+    device.write(at, std::as_bytes(std::span(indices)));
+  };
+  if (spec.dtype == DType::i64) write(int64_t{});
+  if (spec.dtype == DType::i32) write(int32_t{});
+}
+
 double median(std::vector<double> of) {
   std::sort(of.begin(), of.end());
   return of[of.size() / 2];
@@ -166,6 +182,10 @@ class Bench {
     stream->synchronize();
     for (const auto& [owner, offset] : offsets_) {
       fill(device, *stream, memory + offset, lowered_.program.values[static_cast<size_t>(owner)].type.spec());
+    }
+    if (op_.def->name == "gather_backward" && !lowered_.program[op_.inputs[1]].view) {
+      fill_indices(device, address(memory, op_.inputs[1]), lowered_.program[op_.inputs[1]].type.spec(),
+                   program::attribute(op_, "size").dim().constant());
     }
     const device::ThreadScope scope(lowered_.threads);
     const kernels::Task task = kernel_->bind(memory_at(device, memory));

@@ -24,8 +24,7 @@ namespace plimsoll {
 namespace {
 
 // State in a spill file: on a card, state that is not there is copied by `spill` and `fetch`.
-const std::set<std::string> kWithout = {"momentum_spilled", "adam_spilled",    "adamw_spilled", "lion_spilled", "lion",
-                                        "adafactor",        "adafactor_vector"};
+const std::set<std::string> kWithout = {"momentum_spilled", "adam_spilled", "adamw_spilled", "lion_spilled"};
 
 TEST(CudaTable, HasAKernelForEveryOp) {
   const kernels::KernelTable& table = kernels::cuda_kernels();

@@ -6,7 +6,6 @@
 
 #include "plimsoll/program/text.h"
 #include "tests/kernels/against_reference.h"
-#include "tests/test_device.h"
 
 namespace plimsoll {
 namespace {
@@ -14,7 +13,6 @@ namespace {
 using program::parse_program;
 
 TEST(FactoredKernels, LionAgreesWithItsReference) {
-  if (!tests_the_host()) GTEST_SKIP() << "a kernel of the CPU";
   // Away from zero, where the sign turns.
   expect_agreement(parse_program("input %g: f32[20001]\ninput %r: f32[]\ninput %c: f32[]\nparameter %w: f32[20001]\n"
                                  "state %m: f32[20001]\n"
@@ -23,7 +21,6 @@ TEST(FactoredKernels, LionAgreesWithItsReference) {
 }
 
 TEST(FactoredKernels, AdafactorAgreesWithItsReference) {
-  if (!tests_the_host()) GTEST_SKIP() << "a kernel of the CPU";
   for (const char* shape : {"7,300", "513,2", "4,3,5,5"}) {
     const std::string first = std::string(shape).substr(0, std::string(shape).find(','));
     const int64_t columns = std::string(shape) == "7,300" ? 300 : std::string(shape) == "513,2" ? 2 : 75;
@@ -41,7 +38,6 @@ TEST(FactoredKernels, AdafactorAgreesWithItsReference) {
 }
 
 TEST(FactoredKernels, SkipUpdatesThatAreNoNumber) {
-  if (!tests_the_host()) GTEST_SKIP() << "a kernel of the CPU";
   const auto update = parse_program(
       "input %g: f32[3,4]\ninput %r: f32[]\ninput %c: f32[]\nparameter %w: f32[3,4]\nstate %a: f32[3]\n"
       "state %b: f32[4]\nstate %t: i64[]\n%n, %a2, %b2 = adafactor(%w, %g, %a, %b, %t, %r, %c) @update\n");

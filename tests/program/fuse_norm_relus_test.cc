@@ -19,29 +19,39 @@ input %x: f32[2,3,5]
 input %q: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%a = batch_norm(%x, %w, %b)
+%a, %m, %r = batch_norm(%x, %w, %b)
 %y, %mask = relu(%a)
-%c = batch_norm(%x, %w, %b)
+%c, %m2, %r2 = batch_norm(%x, %w, %b)
 %s = add(%q, %c)
 %z = relu(%s)
 output %y
 output %z
-output %mask)",
+output %mask
+output %m
+output %r
+output %m2
+output %r2)",
              fused, R"(
 input %x: f32[2,3,5]
 input %q: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%y, _, _, _, %mask = batch_norm_relu(%x, %w, %b)
-%z = batch_norm_relu(%x, %w, %b, %q)
+%m, %r = batch_norm_statistics(%x)
+%y, %mask = batch_norm_relu(%x, %m, %r, %w, %b)
+%m2, %r2 = batch_norm_statistics(%x)
+%z = batch_norm_relu(%x, %m2, %r2, %w, %b, %q)
 output %y
 output %z
-output %mask)",
+output %mask
+output %m
+output %r
+output %m2
+output %r2)",
              kRounding);
 }
 
-// As running statistics are updated; what is added must be there when the normalisation is computed.
-TEST(FuseNormRelus, ComesBeforeWhatReadsTheStatistics) {
+// As running statistics are updated, before what is added is there.
+TEST(FuseNormRelus, LeavesStatisticsWhereTheyWere) {
   check_pass(R"(
 input %x: f32[2,3,5]
 input %q: f32[2,3,5]
@@ -68,10 +78,12 @@ input %x: f32[2,3,5]
 input %q: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%y, %mean = batch_norm_relu(%x, %w, %b)
+%mean, %a.rstd = batch_norm_statistics(%x)
 %m = neg(%mean)
-%z, %mean2, _, _, %mask = batch_norm_relu(%x, %w, %b, %q)
+%y = batch_norm_relu(%x, %mean, %a.rstd, %w, %b)
+%mean2, %c.rstd = batch_norm_statistics(%x)
 %m2 = neg(%mean2)
+%z, %mask = batch_norm_relu(%x, %mean2, %c.rstd, %w, %b, %q)
 %d2, %dw = batch_norm_relu_backward(%q, %mask, %x, %mean, %mean2, %w)
 output %m
 output %y
@@ -125,12 +137,9 @@ output %y)",
 input %x: f32[2,3,5]
 parameter %w: f32[3]
 parameter %b: f32[3]
-%a, %mean = batch_norm(%x, %w, %b)
-%m = neg(%mean)
-%q = exp(%x)
-%s = add(%a, %q)
+%a = batch_norm(%x, %w, %b)
+%s = add(%a, %a)
 %y = relu(%s)
-output %m
 output %y)"}) {
     check_pass(text, fused, text);
   }

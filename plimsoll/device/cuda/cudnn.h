@@ -1,7 +1,9 @@
-// NVIDIA's library of convolutions, by dlopen: its C functions for convolutions. Declared as cublas_lt.h does.
+// NVIDIA's library of convolutions, by dlopen: its interface of graphs, whose descriptors have attributes. Declared as
+// cublas_lt.h does; a test compares the numbers with the library's headers where those are installed.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "plimsoll/device/cuda/driver_api.h"
@@ -9,72 +11,93 @@
 namespace plimsoll::cuda {
 
 using DnnHandle = struct DnnHandleTag*;
-using DnnTensor = struct DnnTensorTag*;
-using DnnFilter = struct DnnFilterTag*;
-using DnnConv = struct DnnConvTag*;
+using DnnDescriptor = void*;
 
-inline constexpr int kDnnFloat = 0;
-inline constexpr int kDnnHalf = 2;
-inline constexpr int kDnnBf16 = 9;
-inline constexpr int kDnnNchw = 0;
-inline constexpr int kDnnNhwc = 1;
-inline constexpr int kDnnCrossCorrelation = 1;
-inline constexpr int kDnnDefaultMath = 0;
-inline constexpr int kDnnTensorOpMath = 1;
-inline constexpr int kDnnFmaMath = 3;
+// The library's names of kinds of descriptors, of attributes, of their types and values.
+namespace dnn {
 
-// What the library says of one way to compute a convolution; the same for all three directions.
-struct DnnAlgo {
-  int algo;
-  int status;
-  float time;
-  size_t memory;
-  int deterministic;
-  int math;
-  int reserved[3];
+inline constexpr int kFloat = 0;
+inline constexpr int kHalf = 2;
+inline constexpr int kBf16 = 9;
+inline constexpr int kCrossCorrelation = 1;
+inline constexpr int kHeuristicsFallback = 2;
+inline constexpr int kHeuristicsA = 3;
+
+inline constexpr int kTypeHandle = 0;
+inline constexpr int kTypeDataType = 1;
+inline constexpr int kTypeInt64 = 3;
+inline constexpr int kTypeFloat = 4;
+inline constexpr int kTypePointer = 6;
+inline constexpr int kTypeConvolutionMode = 7;
+inline constexpr int kTypeHeuristicsMode = 8;
+inline constexpr int kTypeNote = 11;
+inline constexpr int kTypeDescriptor = 15;
+
+inline constexpr int kConvolution = 1;
+inline constexpr int kEngine = 2;
+inline constexpr int kEngineConfig = 3;
+inline constexpr int kHeuristics = 4;
+inline constexpr int kPlan = 5;
+inline constexpr int kGraph = 15;
+inline constexpr int kVariantPack = 16;
+inline constexpr int kTensor = 17;
+
+inline constexpr int kConvolutionCompute = 100;
+inline constexpr int kConvolutionMode = 101;
+inline constexpr int kConvolutionDilation = 102;
+inline constexpr int kConvolutionStride = 103;
+inline constexpr int kConvolutionEnd = 104;
+inline constexpr int kConvolutionBegin = 105;
+inline constexpr int kConvolutionRank = 106;
+inline constexpr int kHeuristicsMode = 200;
+inline constexpr int kHeuristicsGraph = 201;
+inline constexpr int kHeuristicsResults = 202;
+inline constexpr int kConfigEngine = 300;
+inline constexpr int kPlanHandle = 400;
+inline constexpr int kPlanConfig = 401;
+inline constexpr int kPlanWorkspace = 402;
+inline constexpr int kGraphHandle = 800;
+inline constexpr int kGraphOperations = 801;
+inline constexpr int kTensorAlignment = 900;
+inline constexpr int kTensorType = 901;
+inline constexpr int kTensorSizes = 902;
+inline constexpr int kTensorStrides = 903;
+inline constexpr int kTensorName = 906;
+inline constexpr int kPackIds = 1000;
+inline constexpr int kPackPointers = 1001;
+inline constexpr int kPackWorkspace = 1003;
+inline constexpr int kEngineNotes = 1303;
+
+inline constexpr int kNoteTensorCore = 0;
+inline constexpr int kNoteDownConverts = 1;
+inline constexpr int kNoteReducedReduction = 2;
+inline constexpr int kNoteFft = 3;
+inline constexpr int kNoteNondeterministic = 4;
+inline constexpr int kNoteWinograd = 5;
+
+// A convolution in one direction: the kind of its descriptor, and the names of that one's attributes.
+struct ConvolutionNames {
+  int operation;
+  int alpha, beta, window, w, x, y;
 };
+// Of y, of x, of w.
+inline constexpr ConvolutionNames kConvolutions[] = {
+    {10, 700, 701, 702, 703, 704, 705}, {12, 706, 707, 708, 709, 710, 711}, {11, 712, 713, 714, 715, 716, 717}};
 
-#define PLIMSOLL_CUDNN_CALLS(X)                                                                                       \
-  X(create, "cudnnCreate", (DnnHandle * handle))                                                                      \
-  X(destroy, "cudnnDestroy", (DnnHandle handle))                                                                      \
-  X(set_stream, "cudnnSetStream", (DnnHandle handle, StreamHandle stream))                                            \
-  X(tensor_create, "cudnnCreateTensorDescriptor", (DnnTensor * tensor))                                               \
-  X(tensor_destroy, "cudnnDestroyTensorDescriptor", (DnnTensor tensor))                                               \
-  X(tensor_set, "cudnnSetTensorNdDescriptor",                                                                         \
-    (DnnTensor tensor, int type, int rank, const int* sizes, const int* strides))                                     \
-  X(filter_create, "cudnnCreateFilterDescriptor", (DnnFilter * filter))                                               \
-  X(filter_destroy, "cudnnDestroyFilterDescriptor", (DnnFilter filter))                                               \
-  X(filter_set, "cudnnSetFilterNdDescriptor", (DnnFilter filter, int type, int format, int rank, const int* sizes))   \
-  X(conv_create, "cudnnCreateConvolutionDescriptor", (DnnConv * conv))                                                \
-  X(conv_destroy, "cudnnDestroyConvolutionDescriptor", (DnnConv conv))                                                \
-  X(conv_set, "cudnnSetConvolutionNdDescriptor",                                                                      \
-    (DnnConv conv, int rank, const int* padding, const int* stride, const int* dilation, int mode, int compute))      \
-  X(conv_set_math, "cudnnSetConvolutionMathType", (DnnConv conv, int math))                                           \
-  X(conv_set_groups, "cudnnSetConvolutionGroupCount", (DnnConv conv, int groups))                                     \
-  X(forward_algos, "cudnnGetConvolutionForwardAlgorithm_v7",                                                          \
-    (DnnHandle handle, DnnTensor x, DnnFilter w, DnnConv conv, DnnTensor y, int requested, int* found,                \
-     DnnAlgo* results))                                                                                               \
-  X(forward_workspace, "cudnnGetConvolutionForwardWorkspaceSize",                                                     \
-    (DnnHandle handle, DnnTensor x, DnnFilter w, DnnConv conv, DnnTensor y, int algo, size_t* bytes))                 \
-  X(forward, "cudnnConvolutionForward",                                                                               \
-    (DnnHandle handle, const void* alpha, DnnTensor x, const void* x_at, DnnFilter w, const void* w_at, DnnConv conv, \
-     int algo, void* workspace, size_t workspace_bytes, const void* beta, DnnTensor y, void* y_at))                   \
-  X(data_algos, "cudnnGetConvolutionBackwardDataAlgorithm_v7",                                                        \
-    (DnnHandle handle, DnnFilter w, DnnTensor dy, DnnConv conv, DnnTensor dx, int requested, int* found,              \
-     DnnAlgo* results))                                                                                               \
-  X(data_workspace, "cudnnGetConvolutionBackwardDataWorkspaceSize",                                                   \
-    (DnnHandle handle, DnnFilter w, DnnTensor dy, DnnConv conv, DnnTensor dx, int algo, size_t* bytes))               \
-  X(backward_data, "cudnnConvolutionBackwardData",                                                                    \
-    (DnnHandle handle, const void* alpha, DnnFilter w, const void* w_at, DnnTensor dy, const void* dy_at,             \
-     DnnConv conv, int algo, void* workspace, size_t workspace_bytes, const void* beta, DnnTensor dx, void* dx_at))   \
-  X(filter_algos, "cudnnGetConvolutionBackwardFilterAlgorithm_v7",                                                    \
-    (DnnHandle handle, DnnTensor x, DnnTensor dy, DnnConv conv, DnnFilter dw, int requested, int* found,              \
-     DnnAlgo* results))                                                                                               \
-  X(filter_workspace, "cudnnGetConvolutionBackwardFilterWorkspaceSize",                                               \
-    (DnnHandle handle, DnnTensor x, DnnTensor dy, DnnConv conv, DnnFilter dw, int algo, size_t* bytes))               \
-  X(backward_filter, "cudnnConvolutionBackwardFilter",                                                                \
-    (DnnHandle handle, const void* alpha, DnnTensor x, const void* x_at, DnnTensor dy, const void* dy_at,             \
-     DnnConv conv, int algo, void* workspace, size_t workspace_bytes, const void* beta, DnnFilter dw, void* dw_at))
+}  // namespace dnn
+
+#define PLIMSOLL_CUDNN_CALLS(X)                                                                      \
+  X(create, "cudnnCreate", (DnnHandle * handle))                                                     \
+  X(destroy, "cudnnDestroy", (DnnHandle handle))                                                     \
+  X(set_stream, "cudnnSetStream", (DnnHandle handle, StreamHandle stream))                           \
+  X(create_descriptor, "cudnnBackendCreateDescriptor", (int kind, DnnDescriptor* made))              \
+  X(destroy_descriptor, "cudnnBackendDestroyDescriptor", (DnnDescriptor descriptor))                 \
+  X(finalize, "cudnnBackendFinalize", (DnnDescriptor descriptor))                                    \
+  X(set_attribute, "cudnnBackendSetAttribute",                                                       \
+    (DnnDescriptor descriptor, int name, int type, int64_t count, const void* values))               \
+  X(get_attribute, "cudnnBackendGetAttribute",                                                       \
+    (DnnDescriptor descriptor, int name, int type, int64_t requested, int64_t* count, void* values)) \
+  X(execute, "cudnnBackendExecute", (DnnHandle handle, DnnDescriptor plan, DnnDescriptor pack))
 
 struct Cudnn {
   // Null where it is not installed. Once for the process.

@@ -24,8 +24,9 @@ using cuda::Runtime;
 
 constexpr int64_t kAlignment = 256;
 // For compiled kernels and the libraries' own memory, which come after a budget is asked for: beside arenas, with the
-// context.
+// context. Where so much is in use already, kLeastReserve more than that.
 constexpr int64_t kReserve = int64_t{512} << 20;
+constexpr int64_t kLeastReserve = int64_t{64} << 20;
 
 DevicePointer pointer(const void* at) { return reinterpret_cast<DevicePointer>(at); }
 
@@ -34,6 +35,14 @@ class ArenaPages : public CudaPages {
  public:
   explicit ArenaPages(Runtime& runtime) : CudaPages(runtime.driver(), runtime.ordinal()), runtime_(runtime) {}
 
+  void create(std::span<PageId> pages) override {
+    CudaPages::create(pages);
+    count();
+  }
+  void destroy(std::span<const PageId> pages) override {
+    CudaPages::destroy(pages);
+    count();
+  }
   void prefault(std::byte* at, int64_t page_count) override {
     const auto words = static_cast<size_t>(page_count * page_bytes() / 4);
     if (words == 0) return;
@@ -42,7 +51,15 @@ class ArenaPages : public CudaPages {
   }
 
  private:
+  // Also where creating some failed, and those before were destroyed.
+  void count() {
+    const int64_t now = created_pages() * page_bytes();
+    runtime_.count_pages(now - counted_);
+    counted_ = now;
+  }
+
   Runtime& runtime_;
+  int64_t counted_ = 0;
 };
 
 class CudaEvent : public Event {
@@ -204,13 +221,13 @@ class Cuda : public Device {
     return fmt::format("{}, driver {}", runtime_.driver().device_name(runtime_.ordinal()), runtime_.driver().version());
   }
   Budget budget() const override {
-    size_t free = 0;
-    size_t total = 0;
-    runtime_.check(runtime_.driver().mem_get_info(&free, &total), "cuMemGetInfo");
-    return {std::max<int64_t>(0, static_cast<int64_t>(free) - kReserve),
-            fmt::format("free memory of {}, less {} for compiled kernels", traits_.name, format_bytes(kReserve))};
+    const int64_t reserve = std::max(kLeastReserve, kReserve - runtime_.grown_bytes());  // what is still to come
+    return {std::max<int64_t>(0, runtime_.free_bytes() - reserve),
+            fmt::format("free memory of {}, less {} for compiled kernels", traits_.name, format_bytes(reserve))};
   }
-  int64_t overhead_bytes() const override { return runtime_.overhead_bytes() + kReserve; }
+  int64_t overhead_bytes() const override {
+    return runtime_.overhead_bytes() + std::max(kReserve, runtime_.grown_bytes() + kLeastReserve);
+  }
 
   void use() { runtime_.use(); }
 

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/cuda/bus_id.h"
+#include "plimsoll/device/cuda/nvml.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -12,19 +16,32 @@ Runtime*& used_last() {
   return runtime;
 }
 
-// Starts the context of a card; what it took of the card's memory goes to `overhead`.
+// What everyone has of the card's memory, context or not; nothing where NVML does not tell.
+std::optional<int64_t> used_by_all(const Driver& driver, DeviceOrdinal ordinal) {
+  char bus_id[32] = {};
+  if (driver.device_get_pci_bus_id(bus_id, sizeof bus_id, ordinal) != kSuccess) return std::nullopt;
+  for (const CardMemory& card : card_memory()) {
+    if (normal_bus_id(card.bus_id) == normal_bus_id(bus_id)) return card.used_bytes;
+  }
+  return std::nullopt;
+}
+
+// Starts the context of a card; what it took of the card's memory goes to `overhead`. Where nobody tells what was in
+// use before, all that is in use.
 Context start(const Driver& driver, DeviceOrdinal ordinal, int64_t& overhead) {
   const int count = driver.device_count();
   if (ordinal < 0 || ordinal >= count) {
     throw ArgumentError(fmt::format("there is no card cuda:{}: this machine has {}", ordinal, count));
   }
+  const std::optional<int64_t> before = used_by_all(driver, ordinal);
   Context context = nullptr;
   driver.check(driver.primary_ctx_retain(&context, ordinal), fmt::format("starting CUDA on device {}", ordinal));
   driver.check(driver.ctx_set_current(context), "cuCtxSetCurrent");
   size_t free = 0;
   size_t total = 0;
   driver.check(driver.mem_get_info(&free, &total), "cuMemGetInfo");
-  overhead = static_cast<int64_t>(total - free);
+  const std::optional<int64_t> after = used_by_all(driver, ordinal);
+  overhead = before && after && *after > *before ? *after - *before : static_cast<int64_t>(total - free);
   return context;
 }
 
@@ -52,6 +69,7 @@ Runtime::Runtime(DeviceOrdinal ordinal)
       modules_(driver_, compute_, architecture_) {
   check(compute_.device_get_attribute(&multiprocessors_, kAttributeMultiprocessors, ordinal), "cuDeviceGetAttribute");
   use();
+  free_at_start_ = free_bytes();
 }
 
 Runtime& Runtime::current() {
@@ -64,6 +82,13 @@ bool Runtime::exists() { return used_last() != nullptr; }
 void Runtime::use() {
   used_last() = this;
   check(driver_.ctx_set_current(context_), "cuCtxSetCurrent");
+}
+
+int64_t Runtime::free_bytes() const {
+  size_t free = 0;
+  size_t total = 0;
+  check(driver_.mem_get_info(&free, &total), "cuMemGetInfo");
+  return static_cast<int64_t>(free);
 }
 
 std::byte* Runtime::host_room(int64_t bytes) {

@@ -33,6 +33,11 @@ class Runtime {
   const std::string& architecture() const { return architecture_; }  // "sm_90a"
   int multiprocessors() const { return multiprocessors_; }
   int64_t overhead_bytes() const { return overhead_bytes_; }  // what the context took of the card's memory
+  int64_t free_bytes() const;                                 // of the card, now
+  // What is gone since the context was there, less pages: code and memory of libraries, and what others took meanwhile.
+  int64_t grown_bytes() const { return free_at_start_ - free_bytes() - page_bytes_; }
+  int64_t page_bytes() const { return page_bytes_; }         // of arenas and pools, in pages
+  void count_pages(int64_t bytes) { page_bytes_ += bytes; }  // that were created, or destroyed when negative
 
   void check(Result result, const char* doing) const {
     if (result != kSuccess) fail(result, doing);
@@ -52,10 +57,12 @@ class Runtime {
   Driver driver_;
   Compute compute_;
   DeviceOrdinal ordinal_;
+  int64_t overhead_bytes_ = 0;  // set while the context is started
   Context context_ = nullptr;
   std::string architecture_;
   int multiprocessors_ = 0;
-  int64_t overhead_bytes_ = 0;
+  int64_t free_at_start_ = 0;
+  int64_t page_bytes_ = 0;
   Modules modules_;
   std::map<int64_t, std::byte*> rooms_;
   const CublasLt* blas_ = nullptr;

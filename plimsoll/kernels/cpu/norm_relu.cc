@@ -1,6 +1,7 @@
-// Batch normalisation with the ReLU that follows it: the normalisation, then a pass over its result. Only devices that
-// gain by it have their programs rewritten to these ops.
+// Batch normalisation with the ReLU that follows it, plainly: only devices that gain by it have their programs
+// rewritten to these ops.
 #include <algorithm>
+#include <cmath>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/device.h"
@@ -17,38 +18,72 @@ KernelCall norm_call(const KernelCall& call, const program::OpCall& norm) {
   return {.op = norm, .inputs = {}, .outputs = {}, .requested = {}, .threads = call.threads};
 }
 
-void cut(const float* x, const float* residual, float* y, uint8_t* mask, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float sum = residual != nullptr ? x[i] + residual[i] : x[i];
-    if (mask != nullptr && i % 8 == 0) mask[i / 8] = 0;
-    if (mask != nullptr && sum > 0) mask[i / 8] = static_cast<uint8_t>(mask[i / 8] | 1U << (i % 8));
-    y[i] = sum <= 0 ? 0 : sum;
-  }
+// [samples, channels, plane].
+struct Planes {
+  int64_t samples, channels, plane;
+  explicit Planes(const TensorDesc& x)
+      : samples(x.shape[0]), channels(x.shape[1]), plane(x.elements() / (x.shape[0] * x.shape[1])) {}
+};
+
+// Mean and variance of a channel.
+std::pair<double, double> moments(const float* x, const Planes& planes, int64_t channel) {
+  const double count = static_cast<double>(planes.samples * planes.plane);
+  const auto sum_of = [&](auto&& value) {
+    double sum = 0;
+    for (int64_t n = 0; n < planes.samples; ++n) {
+      const float* const plane = x + (n * planes.channels + channel) * planes.plane;
+      for (int64_t i = 0; i < planes.plane; ++i) sum += value(plane[i]);
+    }
+    return sum;
+  };
+  const double mean = sum_of([](float v) { return static_cast<double>(v); }) / count;
+  return {mean, sum_of([&](float v) { return (v - mean) * (v - mean); }) / count};
 }
 
-Kernel forward(const KernelCall& call) {
-  const program::OpCall norm{program::op_table().get("batch_norm"), call.op.inputs.first(3), call.op.attributes,
-                             call.op.outputs.first(4), call.op.label};
-  KernelCall alone = norm_call(call, norm);
-  alone.inputs = {call.in(0), call.in(1), call.in(2)};
-  alone.outputs.assign(call.outputs.begin(), call.outputs.begin() + 4);
-  alone.requested = {true, call.produces(1), call.produces(2), call.produces(3)};
-  const Kernel inner = cpu_kernels().find("batch_norm")->prepare(alone);
-  const int64_t room = room_of(call.in(0));
-  const int64_t count = call.in(0).elements();
-  return {room + inner.scratch_bytes, [=](const Memory& memory) -> Task {
-            Memory own = memory;
-            own.inputs.resize(3);
-            own.outputs.resize(4);
-            own.outputs[0] = memory.scratch;
-            own.scratch = memory.scratch + room;
-            const Task first = inner.bind(own);
-            return [=, x = memory.scratch, y = memory.outputs[0],
-                    residual = memory.inputs.size() > 3 ? memory.inputs[3] : nullptr,
-                    mask = memory.outputs.size() > 4 ? memory.outputs[4] : nullptr] {
-              first();
-              cut(floats(x), floats(residual), floats(y), reinterpret_cast<uint8_t*>(mask), count);
+Kernel statistics(const KernelCall& call) {
+  const Planes planes(call.in(0));
+  const double eps = call.op.real("eps");
+  return {0, [=](const Memory& memory) -> Task {
+            const auto result = [&](size_t k) {
+              return k < memory.outputs.size() ? floats(memory.outputs[k]) : nullptr;
             };
+            return [=, x = floats(memory.inputs[0]), mean = result(0), rstd = result(1), variance = result(2)] {
+              for (int64_t c = 0; c < planes.channels; ++c) {
+                const auto [m, v] = moments(x, planes, c);
+                mean[c] = static_cast<float>(m);
+                if (rstd != nullptr) rstd[c] = static_cast<float>(1 / std::sqrt(v + eps));
+                if (variance != nullptr) variance[c] = static_cast<float>(v);
+              }
+            };
+          }};
+}
+
+// y = relu(scale * x + shift + residual) by channels; the mask has a bit for each element above zero.
+struct Applied {
+  const float *x, *mean, *rstd, *weight, *bias, *residual;
+  float* y;
+  uint8_t* mask;
+
+  void run(const Planes& planes) const {
+    const int64_t count = planes.samples * planes.channels * planes.plane;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t c = i / planes.plane % planes.channels;
+      const float scale = rstd[c] * weight[c];
+      const float sum = x[i] * scale + (bias[c] - mean[c] * scale) + (residual != nullptr ? residual[i] : 0);
+      if (mask != nullptr && i % 8 == 0) mask[i / 8] = 0;
+      if (mask != nullptr && sum > 0) mask[i / 8] = static_cast<uint8_t>(mask[i / 8] | 1U << (i % 8));
+      y[i] = sum <= 0 ? 0 : sum;
+    }
+  }
+};
+
+Kernel forward(const KernelCall& call) {
+  return {0, [planes = Planes(call.in(0))](const Memory& memory) -> Task {
+            const auto in = [&](size_t i) { return i < memory.inputs.size() ? floats(memory.inputs[i]) : nullptr; };
+            std::byte* const mask = memory.outputs.size() > 1 ? memory.outputs[1] : nullptr;
+            const Applied applied{
+                in(0), in(1), in(2), in(3), in(4), in(5), floats(memory.outputs[0]), reinterpret_cast<uint8_t*>(mask)};
+            return [=] { applied.run(planes); };
           }};
 }
 
@@ -86,6 +121,7 @@ Kernel backward(const KernelCall& call) {
 }  // namespace
 
 void register_norm_relu_cpu(KernelTable& table) {
+  table.add("batch_norm_statistics", {statistics});
   table.add("batch_norm_relu", {forward});
   table.add("batch_norm_relu_backward", {backward});
 }

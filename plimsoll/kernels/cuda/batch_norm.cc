@@ -20,13 +20,15 @@ struct Channels {
   int64_t plane;
   bool last;
   bool vectors;
+  int64_t of_vector;  // elements that a thread takes where channels are last and whole vectors
   int64_t parts;
 
   explicit Channels(const TensorDesc& x)
       : samples(x.shape[0]),
         channels(x.shape[1]),
         plane(x.elements() / (x.shape[0] * x.shape[1])),
-        last(x.is_channels_last()) {
+        last(x.is_channels_last()),
+        of_vector(x.dtype == DType::f32 ? 4 : 8) {
     if (plane == 1) {  // [samples, channels] is channels last anyhow
       last = true;
     }
@@ -43,14 +45,14 @@ struct Channels {
     return count;
   }
   int64_t channels_of_block() const { return lanes() * vec(); }
-  int64_t vec() const { return vectors ? 8 : 1; }
+  int64_t vec() const { return !vectors ? 1 : last ? of_vector : 8; }
 };
 
 // Where sums are taken and results written, for either layout: `function` of batch_norm_rows.cuh or batch_norm.cuh.
-Launch norm_launch(const Channels& c, DType dtype, const char* function) {
+Launch norm_launch(const Channels& c, DType dtype, const char* function, DType parameter = DType::f32) {
   Launch launch{c.last ? "batch_norm_rows" : "batch_norm"};
   launch.before = "moments";
-  launch.defines.set("T", dtype).set("P", DType::f32).set("VEC", c.vectors ? "8" : "1");
+  launch.defines.set("T", dtype).set("P", parameter).set("VEC", std::to_string(c.vec()));
   if (c.last) launch.defines.set("LANES", std::to_string(c.lanes()));
   launch.function = function;
   return launch;
@@ -94,30 +96,22 @@ DType parameter_type(const KernelCall& call, int weight) {
   return weight < call.arity() ? call.in(weight).dtype : DType::f32;
 }
 
-// What follows the normalisation in one pass with it. Null: nothing, or not wanted.
-struct Follows {
-  bool relu = false;
-  At residual = none();
-  At mask = none();
-};
-
-void apply(Steps& steps, const Channels& c, At x, At y, At scale_shift, const Follows& follows = {}) {
+void apply(Steps& steps, const Channels& c, At x, At y, At scale_shift) {
   Launch launch = norm_launch(c, steps.call().in(0).dtype, "apply");
   by_elements(c, launch);
-  if (follows.relu) launch.defines.set("RELU");
-  if (follows.residual.where != At::Where::none) launch.defines.set("RESIDUAL");
-  launch.arguments = c.last ? Arguments(c.rows(), c.channels, y, follows.mask, x, follows.residual, scale_shift)
+  launch.arguments = c.last ? Arguments(c.rows(), c.channels, y, x, scale_shift)
                             : Arguments(c.elements(), c.channels, c.plane, y, x, scale_shift);
   steps.launch(launch);
 }
 
-// Statistics of x, operand 0, and from them, weight and bias, scale and shift.
-At statistics(Steps& steps, const Channels& c, At x) {
+// Mean, rstd and variance of x, operand 0: null where they are not wanted, and so scale and shift.
+struct Statistics {
+  At mean, rstd, variance, weight, bias, scale_shift;
+};
+
+void add_statistics(Steps& steps, const Channels& c, At x, const Statistics& wanted) {
   const KernelCall& call = steps.call();
-  const At weight = steps.contiguous_or_none(1);
-  const At bias = steps.contiguous_or_none(2);
   const At partial = steps.scratch(c.parts * c.channels * 12);
-  const At scale_shift = steps.scratch(2 * c.channels * 4);
   Launch moments = norm_launch(c, call.in(0).dtype, "moments");
   by_parts(c, moments);
   moments.arguments =
@@ -125,18 +119,28 @@ At statistics(Steps& steps, const Channels& c, At x) {
   steps.launch(moments);
   Launch finish = channel_launch(parameter_type(call, 1), "finish_moments");
   by_warps(c, finish);
-  finish.arguments = Arguments(c.parts, c.channels, partial, static_cast<float>(call.op.real("eps")), steps.wanted(1),
-                               steps.wanted(2), steps.wanted(3), weight, bias, scale_shift);
+  finish.arguments = Arguments(c.parts, c.channels, partial, static_cast<float>(call.op.real("eps")), wanted.mean,
+                               wanted.rstd, wanted.variance, wanted.weight, wanted.bias, wanted.scale_shift);
   steps.launch(finish);
-  return scale_shift;
 }
 
 Kernel forward(const KernelCall& call) {
   Steps steps(call);
   const Channels c(call.in(0));
   const At x = steps.contiguous(0);
-  const At scale_shift = statistics(steps, c, x);
+  const At scale_shift = steps.scratch(2 * c.channels * 4);
+  add_statistics(steps, c, x,
+                 {steps.wanted(1), steps.wanted(2), steps.wanted(3), steps.contiguous_or_none(1),
+                  steps.contiguous_or_none(2), scale_shift});
   if (call.produces(0)) apply(steps, c, x, out(), scale_shift);
+  return steps.kernel();
+}
+
+Kernel statistics(const KernelCall& call) {
+  Steps steps(call);
+  const Channels c(call.in(0));
+  add_statistics(steps, c, steps.contiguous(0),
+                 {steps.wanted(0), steps.wanted(1), steps.wanted(2), none(), none(), none()});
   return steps.kernel();
 }
 
@@ -144,22 +148,35 @@ Kernel forward(const KernelCall& call) {
 Kernel forward_relu(const KernelCall& call) {
   Steps steps(call);
   const Channels c(call.in(0));
+  const DType parameter = call.in(3).dtype;
   const At x = steps.contiguous(0);
-  const bool adds = call.arity() > 3;
-  const At residual = adds ? steps.contiguous(3) : none();
-  const At scale_shift = statistics(steps, c, x);
-  if (!call.produces(0) && !call.produces(4)) return steps.kernel();
+  const At mean = steps.contiguous(1);
+  const At rstd = steps.contiguous(2);
+  const At weight = steps.contiguous(3);
+  const At bias = steps.contiguous(4);
+  const At residual = steps.contiguous_or_none(5);
+  const bool adds = call.arity() > 5;
   if (c.last && c.vectors) {
-    apply(steps, c, x, steps.wanted(0), scale_shift, {true, residual, steps.wanted(4)});
+    Launch launch = norm_launch(c, call.in(0).dtype, "apply_relu", parameter);
+    by_elements(c, launch);
+    if (adds) launch.defines.set("RESIDUAL");
+    launch.arguments =
+        Arguments(c.rows(), c.channels, steps.wanted(0), steps.wanted(1), x, residual, mean, rstd, weight, bias);
+    steps.launch(launch);
     return steps.kernel();
   }
+  const At scale_shift = steps.scratch(2 * c.channels * 4);
+  Launch numbers = channel_launch(parameter, "scale_and_shift");
+  by_channels(c, numbers);
+  numbers.arguments = Arguments(c.channels, mean, rstd, weight, bias, scale_shift);
+  steps.launch(numbers);
   const At normal = steps.scratch(call.in(0).bytes());
   apply(steps, c, x, normal, scale_shift);
   const std::string sum = adds ? "(x0 + x1)" : "x0";
   std::vector<Term> terms = {{normal, in_order(call.in(0))}};
-  if (adds) terms.push_back({residual, in_order(call.in(3))});
+  if (adds) terms.push_back({residual, in_order(call.in(5))});
   steps.launch(element_launch({.value = sum + " <= 0 ? 0 : " + sum, .taken = sum + " > 0"}, terms, call.out(),
-                              steps.wanted(0), steps.wanted(4)));
+                              steps.wanted(0), steps.wanted(1)));
   return steps.kernel();
 }
 
@@ -286,7 +303,8 @@ Kernel inference_backward_affine(const KernelCall& call) {
 void register_batch_norm_cuda(KernelTable& table) {
   table.add("batch_norm", {forward, any_layout, planes_together({0}, {0})});
   table.add("batch_norm_backward", {backward, any_layout, planes_together({0, 1}, {0})});
-  table.add("batch_norm_relu", {forward_relu, any_layout, planes_together({0, 3}, {0, 4})});
+  table.add("batch_norm_statistics", {statistics, any_layout, planes_together({0}, {})});
+  table.add("batch_norm_relu", {forward_relu, any_layout, planes_together({0, 5}, {0, 1})});
   table.add("batch_norm_relu_backward", {backward_relu, any_layout, planes_together({0, 1, 2}, {0, 3})});
   table.add("batch_norm_update", {update, any_layout});
   table.add("batch_norm_inference",

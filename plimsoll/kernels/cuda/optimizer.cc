@@ -62,6 +62,16 @@ Kernel momentum(const KernelCall& call) {
   return steps.kernel();
 }
 
+Kernel lion(const KernelCall& call) {
+  Steps steps(call);
+  Launch launch = update_launch(call, "LION", 1, 3);
+  launch.arguments =
+      Arguments(call.in(0).elements(), out(0), steps.contiguous(1), out(1), steps.contiguous(3), scale_of(steps, 3),
+                real(call, "beta1"), real(call, "beta2"), real(call, "weight_decay"));
+  steps.launch(launch);
+  return steps.kernel();
+}
+
 KernelDef adam(bool decoupled) {
   const auto prepare = [decoupled](const KernelCall& call) {
     Steps steps(call);
@@ -180,6 +190,7 @@ void register_optimizer_cuda(KernelTable& table) {
   table.add("dropout", {dropout, any_layout});
   table.add("sgd", {sgd, any_layout});
   table.add("momentum", {momentum, any_layout});
+  table.add("lion", {lion, any_layout});
   table.add("adam", adam(false));
   table.add("adamw", adam(true));
   table.add("momentum_8bit", {momentum_8bit, any_layout});

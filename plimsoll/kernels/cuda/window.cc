@@ -112,7 +112,9 @@ KernelDef pool_backward(const PoolKind& kind) {
     const TensorDesc dy = in_order(call.in(0));
     Launch launch =
         pool_launch(call, kind, "BACKWARD", kind.average ? DType::u8 : call.in(1).dtype, is_small(call.out(), dy));
-    launch.grid = {blocks_for(call.out().elements())};
+    const int64_t each = call.out().is_channels_last() && dy.is_channels_last() && dy.shape[1] % 8 == 0 ? 8 : 1;
+    launch.defines.set("EACH", std::to_string(each));
+    launch.grid = {blocks_for(call.out().elements(), 256, each)};
     launch.arguments =
         Arguments(call.out().elements(), out(), steps.contiguous(0), kind.average ? none() : steps.contiguous(1));
     add_plane(launch, call, kind, call.out(), dy);

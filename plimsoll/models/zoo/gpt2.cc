@@ -40,7 +40,9 @@ Value block(Net& net, Value x, const Config& config) {
   return add(net.b, x, mlp(net, layer_norm(net, "ln_2", x), config, into_stream));
 }
 
-Model gpt2(const NetOptions& options, const Config& config) {
+}  // namespace
+
+Model build_gpt2(const NetOptions& options, const Config& config) {
   Net net(options);
   const Value tokens = net.indices("tokens", {Net::batch(), Net::sequence()});
   const Value wte = embedding_table(net, "wte", config.tokens, config.width, kTransformerInit);
@@ -55,9 +57,11 @@ Model gpt2(const NetOptions& options, const Config& config) {
   return classify(std::move(net), logits);
 }
 
+namespace {
+
 Model sized(const NetOptions& options, Size size, int layers, int64_t heads, int64_t width) {
   const Config full = {.tokens = 50257, .positions = 1024, .layers = layers, .heads = heads, .width = width};
-  return gpt2(options, size == Size::full ? full : kSmallTransformer);
+  return build_gpt2(options, size == Size::full ? full : kSmallTransformer);
 }
 
 }  // namespace

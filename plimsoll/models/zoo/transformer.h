@@ -30,6 +30,9 @@ Value attend(Net& net, Value q, Value k, Value v, const Heads& heads);
 // The same for queries, keys and values that one product made side by side: [batch, sequence, 3 * width].
 Value self_attend(Net& net, Value qkv, const Heads& heads);
 
+// GPT-2 of other sizes than the zoo's.
+Model build_gpt2(const NetOptions& options, const TransformerSizes& sizes);
+
 // All transformers of the zoo start so, as their papers and libraries do.
 inline const Init kTransformerInit = normal(0.02);
 

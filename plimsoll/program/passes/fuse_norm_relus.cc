@@ -7,13 +7,12 @@
 namespace plimsoll::program {
 namespace {
 
-// Places of ops that become one, at the place of the ReLU or of the normalisation.
+// Places of ops that become two: statistics at the place of the normalisation, the rest at that of the ReLU.
 struct Chain {
   size_t norm = 0;
   std::optional<size_t> sum = {};
   size_t relu = 0;
   Value residual = {};
-  size_t fused = 0;
 };
 
 bool reads(const Op& op, Value value) {
@@ -26,41 +25,18 @@ bool is_only_for_next(const Facts& facts, Value value, std::string_view name) {
   return op != nullptr && op->outputs[0] == value && facts.readers(value) == 1 && !facts.is_output(value);
 }
 
-// The normalisation that makes the value, for one other op.
+// The normalisation that makes the value, for one other op; what it normalises is still there later.
 std::optional<size_t> norm_before(const Facts& facts, Value value) {
   if (!is_only_for_next(facts, value, "batch_norm")) return std::nullopt;
   const auto at = static_cast<size_t>(facts.produced_at(value));
-  return facts.program().ops[at].inputs.size() == 3 ? std::optional(at) : std::nullopt;
-}
-
-// Nothing between them reads the normalisation's statistics.
-bool can_move_to_relu(const Facts& facts, const Chain& chain) {
-  const Program& program = facts.program();
-  const Op& norm = program.ops[chain.norm];
-  if (facts.is_overwritten(norm.inputs[0])) return false;
-  for (size_t i = chain.norm + 1; i < chain.relu; ++i) {
-    for (size_t k = 1; k < norm.outputs.size(); ++k) {
-      if (reads(program.ops[i], norm.outputs[k])) return false;
-    }
-  }
-  return true;
-}
-
-bool can_move_to_norm(const Facts& facts, const Chain& chain) {
-  return !chain.residual || (facts.produced_at(chain.residual) < static_cast<int32_t>(chain.norm) &&
-                             !facts.is_overwritten(chain.residual));
-}
-
-std::optional<Chain> placed(const Facts& facts, Chain chain) {
-  const bool to_relu = can_move_to_relu(facts, chain);
-  if (!to_relu && !can_move_to_norm(facts, chain)) return std::nullopt;
-  chain.fused = to_relu ? chain.relu : chain.norm;
-  return chain;
+  const Op& norm = facts.program().ops[at];
+  const bool fits = norm.inputs.size() == 3 && !facts.is_overwritten(norm.inputs[0]);
+  return fits ? std::optional(at) : std::nullopt;
 }
 
 std::optional<Chain> match_relu(const Facts& facts, size_t place) {
   const Value x = facts.program().ops[place].inputs[0];
-  if (const auto norm = norm_before(facts, x)) return placed(facts, {*norm, {}, place});
+  if (const auto norm = norm_before(facts, x)) return Chain{*norm, {}, place};
   if (!is_only_for_next(facts, x, "add")) return std::nullopt;
   const auto at = static_cast<size_t>(facts.produced_at(x));
   const Op& sum = facts.program().ops[at];
@@ -69,29 +45,39 @@ std::optional<Chain> match_relu(const Facts& facts, size_t place) {
   for (const size_t i : {last, 1 - last}) {
     const Value residual = sum.inputs[1 - i];
     if (facts.type(residual) != facts.type(x) || residual == sum.inputs[i]) continue;
-    const auto norm = norm_before(facts, sum.inputs[i]);
-    if (!norm) continue;
-    if (const auto chain = placed(facts, {*norm, at, place, residual})) return chain;
+    if (const auto norm = norm_before(facts, sum.inputs[i])) return Chain{*norm, at, place, residual};
   }
   return std::nullopt;
 }
 
+// Result k of an op, made if nobody had asked for it.
+Value result(Program& program, const Op& op, size_t k, const char* name) {
+  if (k < op.outputs.size() && op.outputs[k]) return op.outputs[k];
+  const Type& x = program[op.inputs[0]].type;
+  ValueInfo info;
+  info.type = {x.dtype == DType::f64 ? DType::f64 : DType::f32, {x.shape[1]}};
+  info.name = program[op.outputs[0]].name + "." + name;
+  info.category = Category::activation;
+  info.storage = Value{static_cast<int32_t>(program.values.size())};
+  program.values.push_back(std::move(info));
+  return program.values.back().storage;
+}
+
 void fuse_forward(Program& program, const Chain& chain) {
-  const Op norm = program.ops[chain.norm];
+  Op norm = program.ops[chain.norm];
+  const Value mean = result(program, norm, 1, "mean");
+  const Value rstd = result(program, norm, 2, "rstd");
   Op relu = program.ops[chain.relu];
-  std::vector<Value> outputs = {relu.outputs[0]};
-  for (size_t k = 1; k < 4; ++k) outputs.push_back(k < norm.outputs.size() ? norm.outputs[k] : Value{});
-  outputs.push_back(relu.outputs.size() > 1 ? relu.outputs[1] : Value{});
-  relu.inputs = norm.inputs;
+  relu.inputs = {norm.inputs[0], mean, rstd, norm.inputs[1], norm.inputs[2]};
   if (chain.residual) relu.inputs.push_back(chain.residual);
   relu.def = &op_table().get("batch_norm_relu");
-  relu.attributes = norm.attributes;
-  relu.outputs = std::move(outputs);
-  program.ops[chain.fused] = std::move(relu);
-  const size_t other = chain.fused == chain.relu ? chain.norm : chain.relu;
-  std::vector<size_t> gone = {other};
-  if (chain.sum) gone.insert(*chain.sum > other ? gone.begin() : gone.end(), *chain.sum);
-  for (const size_t place : gone) program.ops.erase(program.ops.begin() + static_cast<int64_t>(place));
+  relu.attributes = {};
+  program.ops[chain.relu] = std::move(relu);
+  norm.def = &op_table().get("batch_norm_statistics");
+  norm.inputs.resize(1);
+  norm.outputs = {mean, rstd, norm.outputs.size() > 3 ? norm.outputs[3] : Value{}};
+  program.ops[chain.norm] = std::move(norm);
+  if (chain.sum) program.ops.erase(program.ops.begin() + static_cast<int64_t>(*chain.sum));
 }
 
 // The place of the normalisation's backward op that first reads what the ReLU's, at `place`, makes.
@@ -126,7 +112,7 @@ bool try_forward(Program& program, const Facts& facts, size_t& place) {
   const auto chain = match_relu(facts, place);
   if (!chain) return false;
   fuse_forward(program, *chain);
-  place -= chain->sum ? 2 : 1;
+  place -= chain->sum ? 1 : 0;
   return true;
 }
 

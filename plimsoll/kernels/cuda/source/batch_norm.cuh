@@ -48,7 +48,8 @@ KERNEL slopes(i64 samples, i64 channels, i64 plane, float* partial, const T* dy,
   partial[(i64)blockIdx.y * 2 * channels + c] = level;
   partial[(i64)blockIdx.y * 2 * channels + channels + c] = slope * rstds[c];
 }
-// A warp for each channel. Statistics of all parts: what the caller asked for, and scale and shift [2][channels] for `apply`.
+
+// A warp for each channel. Statistics of all parts, and scale and shift [2][channels] for `apply`: what the caller asked for.
 KERNEL finish_moments(i64 parts, i64 channels, const Moments* partial, float eps, float* mean, float* rstd, float* variance,
                       const P* weight, const P* bias, float* scale_shift) {
   const i64 c = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
@@ -67,12 +68,22 @@ KERNEL finish_moments(i64 parts, i64 channels, const Moments* partial, float eps
   if (mean != 0) mean[c] = all.mean;
   if (rstd != 0) rstd[c] = r;
   if (variance != 0) variance[c] = v;
+  if (scale_shift == 0) return;
   const float scale = weight != 0 ? r * wide(weight[c]) : r;
   scale_shift[c] = scale;
   scale_shift[channels + c] = (bias != 0 ? wide(bias[c]) : 0.0f) - all.mean * scale;
 }
 
-// The same for given statistics; S their type.
+// Scale and shift by mean and rstd.
+KERNEL scale_and_shift(i64 channels, const float* mean, const float* rstd, const P* weight, const P* bias, float* scale_shift) {
+  const i64 c = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (c >= channels) return;
+  const float scale = rstd[c] * wide(weight[c]);
+  scale_shift[c] = scale;
+  scale_shift[channels + c] = wide(bias[c]) - mean[c] * scale;
+}
+
+// By mean and variance; S their type.
 #ifdef S
 KERNEL given(i64 channels, const S* mean, const S* variance, float eps, const P* weight, const P* bias, float* scale_shift) {
   const i64 c = (i64)blockIdx.x * blockDim.x + threadIdx.x;

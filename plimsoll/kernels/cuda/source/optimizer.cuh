@@ -22,6 +22,17 @@ KERNEL run(i64 n, W* w, const W* dw, S0* velocity, const RATE* rate_at, const SC
 }
 #endif
 
+#ifdef LION
+KERNEL run(i64 n, W* w, const W* dw, S0* means, const RATE* rate_at, const SCALE* scale_at, float beta1, float beta2, float decay) {
+  const float rate = wide(rate_at[0]), scale = scale_at != 0 ? wide(scale_at[0]) : 1.0f;
+  const i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n || scale != scale) return;
+  const float gradient = scale * wide(dw[i]), mean = wide(means[i]);
+  w[i] = narrow<W>(wide(w[i]) * (1 - rate * decay) - rate * sign(beta1 * mean + (1 - beta1) * gradient));
+  means[i] = narrow<S0>(beta2 * mean + (1 - beta2) * gradient);
+}
+#endif
+
 #ifdef ADAM
 KERNEL run(i64 n, W* w, const W* dw, S0* means, S1* squares, const STEP* step, const RATE* rate_at, const SCALE* scale_at, double beta1,
            double beta2, double log_beta1, double log_beta2, float eps, float decay) {

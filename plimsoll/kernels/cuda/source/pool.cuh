@@ -164,8 +164,19 @@ DEVICE I inside(const Plane& p, int d, I i, I a) {
   return from / dilation_of(p, d);
 }
 
+// EACH: elements of a thread, 1, or 8 channels side by side.
+#if EACH == 8
+#define READ_DY(from, to) load8(dy + (from), to)
+#define READ_INDEX(from, to) load8(index + (from), to)
+#define WRITE_DX(to, from) store8(dx + (to), from)
+#else
+#define READ_DY(from, to) (to)[0] = wide(dy[from])
+#define READ_INDEX(from, to) (to)[0] = index[from]
+#define WRITE_DX(to, from) dx[to] = narrow<T>((from)[0])
+#endif
+
 KERNEL run(i64 n, T* dx, const T* dy, const INDEX* index, Plane given, i32 given_last) {
-  const i64 thread = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+  const i64 thread = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * EACH;
   if (thread >= n) return;
   const I i = (I)thread;
   const Plane& p = USED_PLANE;
@@ -175,7 +186,7 @@ KERNEL run(i64 n, T* dx, const T* dy, const INDEX* index, Plane given, i32 given
   const bool last = given_last != 0;
 #endif
   const Spot spot = spot_of(i, p.size, p.channels, last);
-  float sum = 0;
+  float sum[EACH] = {};
   Spot window = spot;
   for (window.at[0] = lowest_of(p, 0, spot.at[0]); window.at[0] <= highest_of(p, 0, spot.at[0]); ++window.at[0]) {
     const I k0 = inside(p, 0, window.at[0], spot.at[0]);
@@ -187,19 +198,26 @@ KERNEL run(i64 n, T* dx, const T* dy, const INDEX* index, Plane given, i32 given
         const I k2 = inside(p, 2, window.at[2], spot.at[2]);
         if (k2 < 0) continue;
         const I from = place_of(window, p.y_stride);
+        float d[EACH];
+        READ_DY(from, d);
 #ifdef AVERAGE
-        sum += wide(dy[from]) / divisor_of(p, window);
+        const float divisor = divisor_of(p, window);
+#pragma unroll
+        for (int k = 0; k < EACH; ++k) sum[k] += d[k] / divisor;
 #else
 #ifdef ADAPTIVE
         const I mine = (spot.at[0] * p.size[1] + spot.at[1]) * p.size[2] + spot.at[2];
 #else
         const I mine = (k0 * p.kernel[1] + k1) * p.kernel[2] + k2;
 #endif
-        if ((I)index[from] == mine) sum += wide(dy[from]);
+        i64 found[EACH];
+        READ_INDEX(from, found);
+#pragma unroll
+        for (int k = 0; k < EACH; ++k) sum[k] += found[k] == mine ? d[k] : 0.0f;
 #endif
       }
     }
   }
-  dx[place_of(spot, p.x_stride)] = narrow<T>(sum);
+  WRITE_DX(place_of(spot, p.x_stride), sum);
 }
 #endif
