@@ -187,6 +187,21 @@ TEST(Onnx, AssumesShapesWhereThatIsAsked) {
   EXPECT_EQ(model.program[model.result].type.text(), "f32[batch,17]");
 }
 
+// Of the newer exporter of PyTorch, which does not say that two inputs have the same batch.
+TEST(Onnx, BindsTheBatchOfAllInputsWhereNamesAreMadeUp) {
+  GraphWriter graph;
+  graph.input("ids", {"s10", "s12"});
+  graph.input("mask", {"s86", "mask_dynamic_axes_2"});
+  graph.input("extra", {"classes"});
+  graph.node("Add", {"ids", "mask"}, {"y"});
+  graph.output("y");
+  const ModelInfo info = parse_onnx(graph.bytes(), "a.onnx", {.sizes = {{"sequence", 5}}});
+  EXPECT_EQ(info.usual, (program::Bindings{{"batch", 8}, {"classes", 1}, {"sequence", 5}}));
+  const Model model = info.build({.training = false}, Size::full);
+  EXPECT_EQ(model.program[model.result].type.text(), "f32[batch,5]");
+  EXPECT_EQ(model.program[model.program.inputs[1]].type.text(), "f32[batch,5]");
+}
+
 // ---- bad files ----
 
 TEST(Onnx, BytesThatAreNoModelAreRefused) {
