@@ -58,6 +58,7 @@ def serve(path, batch, tokens, threads, kind):
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = 3
     now = time.process_time if kind == "cpu" else time.perf_counter
     if kind == "cpu":
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -202,6 +202,22 @@ TEST(Onnx, BindsTheBatchOfAllInputsWhereNamesAreMadeUp) {
   EXPECT_EQ(model.program[model.program.inputs[1]].type.text(), "f32[batch,5]");
 }
 
+// As a mask that all layers read.
+TEST(Onnx, KeepsAConstantThatBroadcastsOnce) {
+  GraphWriter graph;
+  graph.input("x", {"N", "3"});
+  graph.integers("row", {1, 2, 3});
+  GraphWriter::set(graph.node("Cast", {"row"}, {"reals"}), "to", onnx::TensorProto::FLOAT);
+  graph.node("Shape", {"x"}, {"shape"});
+  graph.node("Expand", {"reals", "shape"}, {"mask"});
+  graph.node("Add", {"x", "mask"}, {"a"});
+  graph.node("Mul", {"a", "mask"}, {"y"});
+  graph.output("y");
+  const Model model = parse_onnx(graph.bytes(), "a.onnx").build({.training = false}, Size::full);
+  ASSERT_EQ(model.program.state.size(), 1U);
+  EXPECT_EQ(model.program[model.program.state[0]].type.text(), "f32[1,3]");
+}
+
 // ---- bad files ----
 
 TEST(Onnx, BytesThatAreNoModelAreRefused) {

@@ -3,6 +3,7 @@
 //   weights     a file of weights (optional)
 //   size        "small": the zoo's model for tests
 //   sizes       {"batch": 2, ..}
+//   shapes      {"input": ["batch", 3, 64, 64], ..}, in place of those in the .onnx file
 //   loss, lora, freeze, precision, optimizer, rate   as on the command line
 //   steps       of training; 0: inference
 //   reference   true: one step by the reference evaluator, in f64, of the same program from the same values
@@ -34,11 +35,24 @@ using program::Program;
 using program::Value;
 using Json = nlohmann::json;
 
+std::map<std::string, program::Dims, std::less<>> shapes_of(const Json& spec) {
+  std::map<std::string, program::Dims, std::less<>> shapes;
+  const Json all = spec.value("shapes", Json::object());
+  for (const auto& [name, given] : all.items()) {
+    for (const Json& dim : given) {
+      shapes[name].push_back(dim.is_string() ? program::Dim::symbol(dim.get<std::string>()) : dim.get<int64_t>());
+    }
+  }
+  return shapes;
+}
+
 models::ModelInfo plain_model(const Json& spec) {
   const std::string name = spec.at("model");
   if (!name.ends_with(".onnx")) return models::find_model(name);
-  return models::load_onnx(
-      name, {.sizes = spec.value("sizes", program::Bindings()), .loss = spec.value("loss", ""), .init = true});
+  return models::load_onnx(name, {.sizes = spec.value("sizes", program::Bindings()),
+                                  .inputs = shapes_of(spec),
+                                  .loss = spec.value("loss", ""),
+                                  .init = true});
 }
 
 models::ModelInfo model_of(const Json& spec) {
@@ -139,7 +153,8 @@ void evaluate(const Json& spec) {
   const auto floats = [&executor](Value value) { return floats_of(executor, value); };
   write(spec, "before", step.program, kept, floats);
   write(spec, "inputs", step.program, step.program.inputs, floats);
-  if (spec.value("reference", false)) return evaluate_reference(spec, step.program, kept, arrays_of(executor, step.program));
+  if (spec.value("reference", false))
+    return evaluate_reference(spec, step.program, kept, arrays_of(executor, step.program));
   const int steps = spec.value("steps", 0);
   std::vector<float> losses;
   if (steps == 0) executor.step();
