@@ -248,6 +248,7 @@ output %y)",
             "fill gt attention ");
 }
 
+// As exporters write it: the mask is made between the scores and the softmax.
 TEST(FuseAttention, WithZerosForQueriesThatSeeNoKey) {
   const auto text = [](const char* replaced) {
     return std::string(kHeads) + R"(
@@ -256,8 +257,8 @@ input %causal: f32[5,7]
 %see = gt(%causal, %low)
 %never = fill() {value=-inf, shape=[]}
 %zero = fill() {value=0, shape=[]}
-%mask = where(%see, %zero, %never)
 %s = matmul(%q, %k) {transpose_b=true}
+%mask = where(%see, %zero, %never)
 %masked = add(%s, %mask)
 %p = softmax(%masked)
 %isnan = ne(%p, %p)
@@ -268,7 +269,7 @@ input %causal: f32[5,7]
 output %y)";
   };
   EXPECT_EQ(ops_after(text("0"), fuse_attention), "fill gt fill fill where attention ");
-  EXPECT_EQ(ops_after(text("1"), fuse_attention), "fill gt fill fill where matmul add softmax ne fill where matmul ");
+  EXPECT_EQ(ops_after(text("1"), fuse_attention), "fill gt fill fill matmul where add softmax ne fill where matmul ");
 }
 
 TEST(FuseAttention, NotWhereTheScoresAreSmallerThanTheResult) {
