@@ -238,6 +238,16 @@ TEST(Onnx, TensorsWhoseBytesDoNotMatchAreRefused) {
   EXPECT_NE(message_of(graph).find("fc.weight"), std::string::npos) << message_of(graph);
 }
 
+// It would list a place for each element.
+TEST(Onnx, ResizingToDimensionsWithoutEndIsRefused) {
+  GraphWriter graph;
+  graph.input("x", {"1", "1", "1099511627776", "3"});
+  graph.weight("scales", {4}, {1, 1, 256, 1});
+  graph.node("Resize", {"x", "", "scales"}, {"y"});
+  graph.output("y");
+  EXPECT_NE(message_of(graph).find("a dimension this large"), std::string::npos) << message_of(graph);
+}
+
 TEST(Onnx, CyclesAndMissingInputsAreRefused) {
   GraphWriter graph;
   graph.input("x", {"N", "3"});
