@@ -238,6 +238,17 @@ TEST(Onnx, TensorsWhoseBytesDoNotMatchAreRefused) {
   EXPECT_NE(message_of(graph).find("fc.weight"), std::string::npos) << message_of(graph);
 }
 
+TEST(Onnx, ASumOfNoOperandsIsRefused) {
+  GraphWriter graph;
+  graph.input("x", {"N", "3"});
+  onnx::AttributeProto* equation = graph.node("Einsum", {}, {"y"})->add_attribute();
+  equation->set_name("equation");
+  equation->set_type(onnx::AttributeProto::STRING);
+  equation->set_s("i->");
+  graph.output("y");
+  EXPECT_NE(message_of(graph).find("there must be an operand"), std::string::npos) << message_of(graph);
+}
+
 // It would list a place for each element.
 TEST(Onnx, ResizingToDimensionsWithoutEndIsRefused) {
   GraphWriter graph;

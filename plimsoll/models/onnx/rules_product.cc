@@ -50,6 +50,7 @@ void import_matmul(NodeCall& call) { call.set_same(product(call, call.value(0), 
 void import_gemm(NodeCall& call) { call.set_same(gemm(call)); }
 
 void import_einsum(NodeCall& call) {
+  if (call.inputs() == 0) call.reject("there must be an operand");
   std::vector<Value> operands;
   for (int i = 0; i < call.inputs(); ++i) operands.push_back(call.value(i));
   call.set_same(einsum(call, call.text("equation", ""), operands));
