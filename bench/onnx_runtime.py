@@ -1,9 +1,9 @@
 """An inference of an ONNX file in ONNX Runtime, again for every line on standard input: the peer of bench/onnx.cc.
 
-usage: onnx_runtime.py FILE BATCH TOKENS THREADS
+usage: onnx_runtime.py FILE BATCH TOKENS THREADS clock|cpu
 
 Values that the file does not have are drawn, nodes of training mode are put into that of inference. Prints "ready", then
-for each line "MILLISECONDS BYTES": what the run took, and by how many bytes the process has grown at its largest since
+for each line "MILLISECONDS BYTES": what the run took by the clock, or of the processor by all threads, and by how many bytes the process has grown at its largest since
 before the session was made.
 """
 import os
@@ -52,12 +52,16 @@ def peak():
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
 
 
-def serve(path, batch, tokens, threads):
+def serve(path, batch, tokens, threads, kind):
     import numpy
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    now = time.process_time if kind == "cpu" else time.perf_counter
+    if kind == "cpu":
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     before = resident()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     generator = numpy.random.default_rng(1)
@@ -72,9 +76,9 @@ def serve(path, batch, tokens, threads):
     session.run(None, inputs)
     print("ready", flush=True)
     for _ in sys.stdin:
-        start = time.perf_counter()
+        start = now()
         session.run(None, inputs)
-        print((time.perf_counter() - start) * 1e3, peak() - before, flush=True)
+        print((now() - start) * 1e3, peak() - before, flush=True)
 
 
 if sys.argv[1] == "--prepare":
@@ -83,4 +87,4 @@ else:
     with tempfile.TemporaryDirectory() as folder:
         ready = os.path.join(folder, "model.onnx")
         subprocess.run([sys.executable, __file__, "--prepare", sys.argv[1], ready], check=True, stdout=sys.stderr)
-        serve(ready, *map(int, sys.argv[2:]))
+        serve(ready, *map(int, sys.argv[2:5]), sys.argv[5])

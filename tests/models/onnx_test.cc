@@ -187,6 +187,37 @@ TEST(Onnx, AssumesShapesWhereThatIsAsked) {
   EXPECT_EQ(model.program[model.result].type.text(), "f32[batch,17]");
 }
 
+// Of the newer exporter of PyTorch, which does not say that two inputs have the same batch.
+TEST(Onnx, BindsTheBatchOfAllInputsWhereNamesAreMadeUp) {
+  GraphWriter graph;
+  graph.input("ids", {"s10", "s12"});
+  graph.input("mask", {"s86", "mask_dynamic_axes_2"});
+  graph.input("extra", {"classes"});
+  graph.node("Add", {"ids", "mask"}, {"y"});
+  graph.output("y");
+  const ModelInfo info = parse_onnx(graph.bytes(), "a.onnx", {.sizes = {{"sequence", 5}}});
+  EXPECT_EQ(info.usual, (program::Bindings{{"batch", 8}, {"classes", 1}, {"sequence", 5}}));
+  const Model model = info.build({.training = false}, Size::full);
+  EXPECT_EQ(model.program[model.result].type.text(), "f32[batch,5]");
+  EXPECT_EQ(model.program[model.program.inputs[1]].type.text(), "f32[batch,5]");
+}
+
+// As a mask that all layers read.
+TEST(Onnx, KeepsAConstantThatBroadcastsOnce) {
+  GraphWriter graph;
+  graph.input("x", {"N", "3"});
+  graph.integers("row", {1, 2, 3});
+  GraphWriter::set(graph.node("Cast", {"row"}, {"reals"}), "to", onnx::TensorProto::FLOAT);
+  graph.node("Shape", {"x"}, {"shape"});
+  graph.node("Expand", {"reals", "shape"}, {"mask"});
+  graph.node("Add", {"x", "mask"}, {"a"});
+  graph.node("Mul", {"a", "mask"}, {"y"});
+  graph.output("y");
+  const Model model = parse_onnx(graph.bytes(), "a.onnx").build({.training = false}, Size::full);
+  ASSERT_EQ(model.program.state.size(), 1U);
+  EXPECT_EQ(model.program[model.program.state[0]].type.text(), "f32[1,3]");
+}
+
 // ---- bad files ----
 
 TEST(Onnx, BytesThatAreNoModelAreRefused) {
@@ -205,6 +236,27 @@ TEST(Onnx, TensorsWhoseBytesDoNotMatchAreRefused) {
   EXPECT_NE(message_of(graph).find("fc.weight"), std::string::npos) << message_of(graph);
   graph.model.mutable_graph()->mutable_initializer(0)->set_dims(0, INT64_MAX);
   EXPECT_NE(message_of(graph).find("fc.weight"), std::string::npos) << message_of(graph);
+}
+
+TEST(Onnx, ASumOfNoOperandsIsRefused) {
+  GraphWriter graph;
+  graph.input("x", {"N", "3"});
+  onnx::AttributeProto* equation = graph.node("Einsum", {}, {"y"})->add_attribute();
+  equation->set_name("equation");
+  equation->set_type(onnx::AttributeProto::STRING);
+  equation->set_s("i->");
+  graph.output("y");
+  EXPECT_NE(message_of(graph).find("there must be an operand"), std::string::npos) << message_of(graph);
+}
+
+// It would list a place for each element.
+TEST(Onnx, ResizingToDimensionsWithoutEndIsRefused) {
+  GraphWriter graph;
+  graph.input("x", {"1", "1", "1099511627776", "3"});
+  graph.weight("scales", {4}, {1, 1, 256, 1});
+  graph.node("Resize", {"x", "", "scales"}, {"y"});
+  graph.output("y");
+  EXPECT_NE(message_of(graph).find("a dimension this large"), std::string::npos) << message_of(graph);
 }
 
 TEST(Onnx, CyclesAndMissingInputsAreRefused) {

@@ -248,6 +248,30 @@ output %y)",
             "fill gt attention ");
 }
 
+// As exporters write it: the mask is made between the scores and the softmax.
+TEST(FuseAttention, WithZerosForQueriesThatSeeNoKey) {
+  const auto text = [](const char* replaced) {
+    return std::string(kHeads) + R"(
+input %causal: f32[5,7]
+%low = fill() {value=-5, shape=[]}
+%see = gt(%causal, %low)
+%never = fill() {value=-inf, shape=[]}
+%zero = fill() {value=0, shape=[]}
+%s = matmul(%q, %k) {transpose_b=true}
+%mask = where(%see, %zero, %never)
+%masked = add(%s, %mask)
+%p = softmax(%masked)
+%isnan = ne(%p, %p)
+%none = fill() {value=)" +
+           replaced + R"(, shape=[]}
+%seen = where(%isnan, %none, %p)
+%y = matmul(%seen, %v)
+output %y)";
+  };
+  EXPECT_EQ(ops_after(text("0"), fuse_attention), "fill gt fill fill where attention ");
+  EXPECT_EQ(ops_after(text("1"), fuse_attention), "fill gt fill fill matmul where add softmax ne fill where matmul ");
+}
+
 TEST(FuseAttention, NotWhereTheScoresAreSmallerThanTheResult) {
   const std::string stays = R"(
 input %q: f32[2,3,5,4]

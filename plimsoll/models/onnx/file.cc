@@ -7,6 +7,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/file.h"
+#include "plimsoll/base/mapped_file.h"
 
 namespace plimsoll::models::onnx_import {
 namespace {
@@ -37,6 +38,13 @@ bool stays_inside(const std::filesystem::path& path) {
     }
   }
   return depth > 0;
+}
+
+// Of what newer schemas and exporters add for readers, often most of a file that has its weights elsewhere.
+void drop_remarks(ModelProto& model) {
+  model.DiscardUnknownFields();
+  model.clear_doc_string();
+  for (NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_doc_string();
 }
 
 }  // namespace
@@ -71,12 +79,17 @@ std::shared_ptr<const ModelFile> parse_model_file(std::string_view bytes, std::s
   if (!file->proto.has_graph()) {
     throw InputError({.source = file->name}, "a message without a graph", "an ONNX model");
   }
+  drop_remarks(file->proto);
   return file;
 }
 
 std::shared_ptr<const ModelFile> read_model_file(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return parse_model_file(read_file(path), path, folder.empty() ? "." : folder.string());
+  const std::string beside = folder.empty() ? "." : folder.string();
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return parse_model_file(read_file(path), path, beside);
+  const MappedFile file(path);
+  return parse_model_file({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path, beside);
 }
 
 ExternalPlace external_place(const ModelFile& file, const TensorProto& tensor) {

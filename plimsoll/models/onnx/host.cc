@@ -53,7 +53,14 @@ std::optional<HostTensor> result_of(const HostTensor& a, const HostTensor& b, El
   const auto dims = program::broadcast_shapes(a.dims, b.dims);
   const auto stored = stored_shape(a.stored, b.stored);
   if (!dims || !stored || dims->rank() != stored->rank()) return std::nullopt;
-  return HostTensor{kind, *dims, *stored};
+  HostTensor result{kind, *dims, *stored};
+  const auto count = static_cast<size_t>(stored->elements());
+  if (kind == ElementKind::real) {
+    result.reals.reserve(count);
+  } else {
+    result.ints.reserve(count);
+  }
+  return result;
 }
 
 template <class F>

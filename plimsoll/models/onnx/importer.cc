@@ -154,6 +154,16 @@ Value Importer::value(const Tensor& tensor) {
   return weights_[tensor.host.get()] = made;
 }
 
+Value Importer::compact_value(const Tensor& tensor) {
+  if (tensor.value || !tensor.host || tensor.host->dims == Dims(tensor.host->stored)) return value(tensor);
+  const auto [place, fresh] = compact_.try_emplace(tensor.host.get());
+  if (!fresh) return place->second;
+  kept_.push_back(tensor.host);  // so that its address stays its own
+  HostTensor stored = *tensor.host;
+  stored.dims = Dims(stored.stored);
+  return place->second = constant(stored, "constant");
+}
+
 Value Importer::constant(const HostTensor& tensor, const std::string& name) {
   const DType dtype = dtype_of(tensor.kind);
   if (tensor.count() == 0) return program::fill(net.b, 0, {dtype, tensor.dims});
@@ -278,9 +288,15 @@ const FunctionProto* Importer::find_function(const std::string& domain, const st
 }
 
 void Importer::run_nodes(const GraphProto& graph) {
-  const std::vector<bool> needed = needed_nodes(graph);
+  const std::vector<NodeUse> uses = node_uses(graph);
   for (int i = 0; i < graph.node_size(); ++i) {
-    if (needed[static_cast<size_t>(i)]) run_node(graph.node(i));
+    const NodeUse& use = uses[static_cast<size_t>(i)];
+    if (!use.needed) continue;
+    run_node(graph.node(i));
+    auto& names = frames_.back().names;
+    for (const std::string& name : use.last_reads) {  // masks and positions would add up
+      if (const auto found = names.find(name); found != names.end() && found->second.host) found->second = {};
+    }
   }
 }
 

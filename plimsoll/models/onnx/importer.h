@@ -53,6 +53,8 @@ class Importer {
 
   Tensor output(const std::string& name);  // of the graph, after run
   Value value(const Tensor& tensor);       // in the program, put there if it is not
+  // The same without dimensions that repeat it, as it broadcasts.
+  Value compact_value(const Tensor& tensor);
   const HostTensor* host(Tensor& tensor);  // nullptr when its elements are not known
   Dims dims(const Tensor& tensor) const;
   ElementKind kind(const Tensor& tensor) const;
@@ -120,10 +122,15 @@ class Importer {
   std::unordered_map<std::string, std::string> input_names_;
   int depth_ = 0;
   int64_t nodes_run_ = 0;
+  std::unordered_map<const void*, Value> compact_;  // of constants that are in the program as they are stored
 };
 
-// Whether each node's results are read on the way to an output of the graph.
-std::vector<bool> needed_nodes(const GraphProto& graph);
+struct NodeUse {
+  bool needed = false;                  // its results are read on the way to an output of the graph
+  std::vector<std::string> last_reads;  // what no needed node after it reads
+};
+// For each node of the graph.
+std::vector<NodeUse> node_uses(const GraphProto& graph);
 
 // For a node without a rule: results of the shapes that the file says.
 void assume_node(NodeCall& call);

@@ -21,8 +21,10 @@ using File = std::shared_ptr<const ModelFile>;
 constexpr int64_t kUsualBatch = 8;
 constexpr int64_t kUsualSequence = 128;
 
-std::map<std::string, int> ops_by_name(const program::Program& program) {
-  std::map<std::string, int> count;
+using Counts = std::map<std::string, int>;
+
+Counts ops_by_name(const program::Program& program) {
+  Counts count;
   for (const program::Op& op : program.ops) {
     const bool biased = op.inputs.size() > 2 && (op.def->name == "linear" || op.def->name == "conv");
     ++count[biased ? op.def->name + " with bias" : op.def->name];
@@ -31,12 +33,11 @@ std::map<std::string, int> ops_by_name(const program::Program& program) {
 }
 
 // "12 attention, 12 gelu"
-std::string found_by_fusing(const program::Program& before, const program::Program& after) {
-  const auto old = ops_by_name(before);
+std::string found_by_fusing(const Counts& before, const Counts& after) {
   std::vector<std::string> found;
-  for (const auto& [op, count] : ops_by_name(after)) {
-    const auto was = old.find(op);
-    const int more = count - (was == old.end() ? 0 : was->second);
+  for (const auto& [op, count] : after) {
+    const auto was = before.find(op);
+    const int more = count - (was == before.end() ? 0 : was->second);
     const bool told = op == "attention" || op.starts_with("gelu") || op == "silu" || op.ends_with("_norm") ||
                       op.ends_with("with bias");
     if (told && more > 0) found.push_back(fmt::format("{} {}", more, op));
@@ -58,9 +59,9 @@ Imported import_model(const File& file, const ImportOptions& options, const Onnx
   Model model = net_options.training ? with_loss(std::move(net), importer, asked.loss, notes)
                                      : with_outputs(std::move(net), importer);
   notes.insert(notes.end(), importer.notes().begin(), importer.notes().end());
-  const program::Program written = model.program;
+  const Counts written = ops_by_name(model.program);
   model.program = program::simplify(std::move(model.program));
-  const std::string found = found_by_fusing(written, model.program);
+  const std::string found = found_by_fusing(written, ops_by_name(model.program));
   if (!found.empty()) notes.push_back("put together again: " + found);
   model.result = model.program.outputs.front();
   if (net_options.training) model.loss = model.result;

@@ -24,14 +24,7 @@ Tensor& NodeCall::tensor(int i) const {
   return in.find(node.input(i), node);
 }
 
-Value NodeCall::compact(int i) const {
-  Tensor& operand = tensor(i);
-  if (operand.value || !operand.host) return in.value(operand);
-  HostTensor stored = *operand.host;
-  stored.dims = Dims(stored.stored);
-  Tensor small{operand.element_type, {}, std::make_shared<const HostTensor>(std::move(stored))};
-  return in.value(small);
-}
+Value NodeCall::compact(int i) const { return in.compact_value(tensor(i)); }
 
 const HostTensor& NodeCall::host(int i, std::string_view what) const {
   const HostTensor* found = in.host(tensor(i));

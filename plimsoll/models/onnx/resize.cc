@@ -7,6 +7,7 @@ namespace plimsoll::models::onnx_import {
 namespace {
 
 constexpr double kMostScale = 1e6;
+constexpr int64_t kMostPlaces = int64_t{1} << 24;  // of an axis, and of the matrix of one
 
 struct Modes {
   std::string mode, coordinates, nearest, policy;
@@ -89,6 +90,7 @@ void add_interpolated(const Modes& modes, const Axis& axis, int64_t i, ResizeLin
 ResizeLine line_of(const NodeCall& call, const Modes& modes, const Axis& axis, int place) {
   ResizeLine line{place, axis.from, axis.to};
   call.require(axis.from > 0 && axis.to > 0, "an empty dimension");
+  call.require(axis.to <= kMostPlaces, "a dimension this large");
   if (modes.mode == "nearest") {
     for (int64_t i = 0; i < axis.to; ++i) {
       const int64_t at = nearest_place(modes.nearest, coordinate(modes, axis, i));
@@ -96,7 +98,7 @@ ResizeLine line_of(const NodeCall& call, const Modes& modes, const Axis& axis, i
     }
     return line;
   }
-  call.require(axis.to <= (int64_t{1} << 24) / axis.from, "a dimension this large");
+  call.require(axis.to <= kMostPlaces / axis.from, "a dimension this large");
   line.weights.assign(static_cast<size_t>(axis.from * axis.to), 0);
   for (int64_t i = 0; i < axis.to; ++i) add_interpolated(modes, axis, i, line);
   return line;
@@ -168,8 +170,9 @@ std::vector<ResizeLine> resize_lines(const NodeCall& call) {
     const int64_t from = shape[at].constant();
     call.require(from > 0, "an axis without elements");
     Axis axis{from, 0, 1, sizes.empty()};
-    axis.to =
-        sizes.empty() ? static_cast<int64_t>(std::floor(static_cast<double>(from) * scales[i])) : sizes[i].constant();
+    const double scaled = sizes.empty() ? std::floor(static_cast<double>(from) * scales[i]) : 0;
+    call.require(scaled <= static_cast<double>(kMostPlaces), "a dimension this large");
+    axis.to = sizes.empty() ? static_cast<int64_t>(scaled) : sizes[i].constant();
     axis.scale = scales.empty() ? static_cast<double>(axis.to) / static_cast<double>(from) : scales[i];
     lines.push_back(line_of(call, modes, axis, at));
   }

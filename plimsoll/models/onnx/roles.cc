@@ -23,6 +23,16 @@ constexpr std::array kUses = {
     Use{"Gemm", 0, Role::rows},
     Use{"Gemm", 1, Role::columns},
     Use{"Gemm", 2, Role::shift},
+    Use{"FusedConv", 1, Role::kernel},
+    Use{"FusedConv", 2, Role::shift},
+    Use{"FusedGemm", 0, Role::rows},
+    Use{"FusedGemm", 1, Role::columns},
+    Use{"FusedGemm", 2, Role::shift},
+    Use{"EmbedLayerNormalization", 2, Role::table},
+    Use{"EmbedLayerNormalization", 3, Role::table},
+    Use{"EmbedLayerNormalization", 4, Role::table},
+    Use{"EmbedLayerNormalization", 5, Role::scale},
+    Use{"EmbedLayerNormalization", 6, Role::shift},
     Use{"Gather", 0, Role::table},
     Use{"BatchNormalization", 1, Role::scale},
     Use{"BatchNormalization", 2, Role::shift},
@@ -101,7 +111,7 @@ Roles roles_of(const GraphProto& graph) {
         sources[node.output(0)] = {found.initializer, found.is_transposed != (node.op_type() == "Transpose")};
       }
       Role role = role_in(node, i);
-      if (node.op_type() == "Gemm" && i == 1 && has_flag(node, "transB")) role = transposed(role);
+      if (node.op_type().ends_with("Gemm") && i == 1 && has_flag(node, "transB")) role = transposed(role);
       if (found.is_transposed) role = transposed(role);
       if (role != Role::none) roles.try_emplace(found.initializer, role);
     }

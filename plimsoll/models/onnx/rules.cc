@@ -1,6 +1,7 @@
 // The table of all rules, and what can be said of a graph by it before anything is imported.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -73,18 +74,23 @@ Rule find_rule(const std::string& domain, const std::string& op) {
   return found == rules.end() ? nullptr : found->second;
 }
 
-std::vector<bool> needed_nodes(const GraphProto& graph) {
+std::vector<NodeUse> node_uses(const GraphProto& graph) {
   std::set<std::string> names;
   for (const ValueInfoProto& output : graph.output()) names.insert(output.name());
-  std::vector<bool> needed(static_cast<size_t>(graph.node_size()), false);
+  std::vector<NodeUse> uses(static_cast<size_t>(graph.node_size()));
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     const NodeProto& node = graph.node(i);
-    for (const std::string& output : node.output()) {
-      if (!output.empty() && names.contains(output)) needed[static_cast<size_t>(i)] = true;
+    NodeUse& use = uses[static_cast<size_t>(i)];
+    const auto is_read = [&](const std::string& output) { return !output.empty() && names.contains(output); };
+    use.needed = std::any_of(node.output().begin(), node.output().end(), is_read);
+    if (!use.needed) continue;
+    std::set<std::string> reads;
+    collect_reads(node, reads);
+    for (const std::string& name : reads) {
+      if (names.insert(name).second) use.last_reads.push_back(name);
     }
-    if (needed[static_cast<size_t>(i)]) collect_reads(node, names);
   }
-  return needed;
+  return uses;
 }
 
 std::string missing_ops(const ModelFile& file) {

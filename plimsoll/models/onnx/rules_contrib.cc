@@ -1,12 +1,16 @@
 // ONNX Runtime's own ops, as its optimizer and its exporters write them.
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "plimsoll/base/error.h"
 #include "plimsoll/models/onnx/heads.h"
 #include "plimsoll/models/onnx/norms.h"
 #include "plimsoll/models/onnx/products.h"
 #include "plimsoll/program/ops/constant.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
+#include "plimsoll/program/ops/index.h"
 #include "plimsoll/program/ops/linear.h"
 #include "plimsoll/program/ops/matmul.h"
 #include "plimsoll/program/ops/shape.h"
@@ -43,6 +47,51 @@ void import_fused_matmul(NodeCall& call) {
   call.set_same(y);
 }
 
+// By the attribute `activation` of ops that have one inside.
+Value activated(NodeCall& call, Value x, const std::vector<double>& numbers) {
+  Builder& b = call.b;
+  const std::string name = call.text("activation", "");
+  const auto number = [&](size_t i, double otherwise) { return i < numbers.size() ? numbers[i] : otherwise; };
+  if (name.empty()) return x;
+  if (name == "Relu") return p::relu(b, x);
+  if (name == "Tanh") return p::tanh(b, x);
+  if (name == "Sigmoid") return p::sigmoid(b, x);
+  if (name == "LeakyRelu") return p::leaky_relu(b, x, number(0, 0.01));
+  if (name == "Clip") return p::clamp(b, x, number(0, -INFINITY), number(1, INFINITY));
+  if (name == "HardSigmoid") return p::hard_sigmoid(b, x, number(0, 0.2), number(1, 0.5));
+  if (name == "HardSwish") return p::hard_swish(b, x);
+  call.unsupported(fmt::format("the activation {}", quote(name)));
+}
+
+// Operand 3 is added before the activation.
+void import_fused_conv(NodeCall& call) {
+  Value y = convolution(call);
+  if (call.has(3)) y = p::add(call.b, y, call.value(3));
+  call.set_same(activated(call, y, call.reals("activation_params")));
+}
+
+void import_fused_gemm(NodeCall& call) {
+  std::vector<double> numbers;
+  for (const char* name : {"activation_alpha", "activation_beta"}) {
+    if (call.attribute(name) != nullptr) numbers.push_back(call.real(name, 0));
+  }
+  call.set_same(activated(call, gemm(call), numbers));
+}
+
+// Token and segment ids, tables of words, positions and segments, weight and bias of the norm, mask, position ids.
+void import_embed_layer_norm(NodeCall& call) {
+  Builder& b = call.b;
+  const Value ids = call.value(0);
+  Value sum = p::embedding(b, call.value(2), ids);
+  sum = p::add(b, sum,
+               call.has(8) ? p::embedding(b, call.value(3), call.value(8))
+                           : p::slice(b, call.value(3), p::Range{.axis = 0, .start = 0, .end = b.shape(ids)[1]}));
+  if (call.has(1) && call.has(4)) sum = p::add(b, sum, p::embedding(b, call.value(4), call.value(1)));
+  call.set(0, layer_norm_of(call, sum, 5, 6, 2, call.real("epsilon", 1e-12), true), call.element_type(2));
+  call.require(!call.wants(1), "the lengths that a mask stands for as a result");
+  if (call.wants(2)) call.set(2, sum, call.element_type(2));
+}
+
 // Input, skip, weight, bias of the norm, bias of the sum; the sum is result 3.
 void skip_norm(NodeCall& call, bool centred) {
   Builder& b = call.b;
@@ -68,12 +117,21 @@ void finish_attention(NodeCall& call, Value q, Value k, Value v, const HeadsAtte
   call.set_same(from_heads(call.b, attend(call, q, k, v, options)));
 }
 
+// Which keys take part, by a number for each of [batch, keys]; nothing where there is no such operand.
+Value key_mask(NodeCall& call, int at) {
+  if (!call.has(at)) return {};
+  call.require(call.rank(at) == 2, "a mask that has not a number for each key");
+  const Dims s = call.shape(at);
+  const Value takes_part = p::ne(call.b, call.value(at), call.scalar(0, call.dtype(at)));
+  return p::reshape(call.b, takes_part, {s[0], 1, 1, s[1]});
+}
+
 // query, key, value of [batch, tokens, heads * dim], bias of all three, key padding mask, attention bias.
 void import_multi_head_attention(NodeCall& call) {
   Builder& b = call.b;
   const int64_t heads = heads_of(call);
   call.require(call.has(1) && call.has(2) && call.rank(0) == 3 && call.rank(1) == 3, "packed queries, keys and values");
-  call.require(!call.has(4) && !call.has(6), "key padding and past keys");
+  call.require(!call.has(6) && !(call.has(4) && call.has(5)), "past keys, or two masks");
   Value parts[3] = {call.value(0), call.value(1), call.value(2)};
   if (call.has(3)) {
     Dim start = 0;
@@ -83,7 +141,7 @@ void import_multi_head_attention(NodeCall& call) {
       start = start + width;
     }
   }
-  HeadsAttention options{.causal = call.flag("unidirectional"), .scale = call.real("scale", 0)};
+  HeadsAttention options{key_mask(call, 4), call.flag("unidirectional"), call.real("scale", 0)};
   if (call.has(5)) options.mask = call.value(5);
   finish_attention(call, to_heads(b, parts[0], heads), to_heads(b, parts[1], heads), to_heads(b, parts[2], heads),
                    options);
@@ -93,12 +151,12 @@ void import_multi_head_attention(NodeCall& call) {
 void import_contrib_attention(NodeCall& call) {
   Builder& b = call.b;
   const int64_t heads = heads_of(call);
-  call.require(!call.has(3) && !call.has(4) && call.attribute("qkv_hidden_sizes") == nullptr,
-               "masks, past keys, sizes");
+  call.require(!call.has(4) && !(call.has(3) && call.has(5)) && call.attribute("qkv_hidden_sizes") == nullptr,
+               "past keys, two masks, sizes");
   Value all = product(call, call.value(0), call.value(1));
   if (call.has(2)) all = p::add(b, all, call.compact(2));
   const std::vector<Value> parts = p::split(b, all, 2, 3);
-  HeadsAttention options{.causal = call.flag("unidirectional"), .scale = call.real("scale", 0)};
+  HeadsAttention options{key_mask(call, 3), call.flag("unidirectional"), call.real("scale", 0)};
   if (call.has(5)) options.mask = call.value(5);
   finish_attention(call, to_heads(b, parts[0], heads), to_heads(b, parts[1], heads), to_heads(b, parts[2], heads),
                    options);
@@ -125,6 +183,9 @@ constexpr RuleEntry kContribRules[] = {
     {"BiasGelu", import_bias_gelu},
     {"QuickGelu", import_quick_gelu},
     {"FusedMatMul", import_fused_matmul},
+    {"FusedConv", import_fused_conv},
+    {"FusedGemm", import_fused_gemm},
+    {"EmbedLayerNormalization", import_embed_layer_norm},
     {"SkipLayerNormalization", import_skip_layer_norm},
     {"SkipSimplifiedLayerNormalization", import_skip_rms_norm},
     {"MultiHeadAttention", import_multi_head_attention},

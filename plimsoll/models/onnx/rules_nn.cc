@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "plimsoll/models/onnx/node.h"
+#include "plimsoll/models/onnx/products.h"
 #include "plimsoll/models/onnx/resize.h"
 #include "plimsoll/models/onnx/windows.h"
 #include "plimsoll/program/ops/constant.h"
@@ -30,12 +31,7 @@ Dims kernel_of(const Dims& weights) {
   return kernel;
 }
 
-void import_conv(NodeCall& call) {
-  const Windows w = windows_of(call, kernel_of(call.shape(1)));
-  call.set_same(
-      p::conv(call.b, call.value(0), call.value(1), call.value_or(2, {}),
-              {.stride = w.stride, .padding = w.padding, .dilation = w.dilation, .groups = call.integer("group", 1)}));
-}
+void import_conv(NodeCall& call) { call.set_same(convolution(call)); }
 
 // Without padding, and then cut to what the pads or the wanted size say.
 void import_conv_transpose(NodeCall& call) {
@@ -163,6 +159,13 @@ constexpr RuleEntry kNnRules[] = {
 };
 
 }  // namespace
+
+Value convolution(NodeCall& call) {
+  const Windows w = windows_of(call, kernel_of(call.shape(1)));
+  return p::conv(
+      call.b, call.value(0), call.value(1), call.value_or(2, {}),
+      {.stride = w.stride, .padding = w.padding, .dilation = w.dilation, .groups = call.integer("group", 1)});
+}
 
 RuleFamily nn_rules() { return {"", kNnRules}; }
 

@@ -47,29 +47,10 @@ namespace {
 
 void import_matmul(NodeCall& call) { call.set_same(product(call, call.value(0), call.value(1))); }
 
-void import_gemm(NodeCall& call) {
-  Builder& b = call.b;
-  const double alpha = call.real("alpha", 1);
-  const double beta = call.real("beta", 1);
-  const bool turn_a = call.flag("transA");
-  const bool turn_b = call.flag("transB");
-  const Value x = call.value(0);
-  const Value w = call.value(1);
-  const bool is_linear = turn_b && !turn_a && alpha == 1;
-  if (is_linear && call.has(2) && beta == 1 && call.rank(2) == 1 && call.shape(2)[0] == call.shape(1)[0]) {
-    return call.set_same(p::linear(b, x, w, call.value(2)));
-  }
-  Value y = is_linear ? p::linear(b, x, w) : p::matmul(b, x, w, {.transpose_a = turn_a, .transpose_b = turn_b});
-  if (alpha != 1) y = p::affine(b, y, {.scale = alpha});
-  if (call.has(2) && beta != 0) {
-    Value c = call.compact(2);
-    if (beta != 1) c = p::affine(b, c, {.scale = beta});
-    y = p::add(b, y, c);
-  }
-  call.set_same(y);
-}
+void import_gemm(NodeCall& call) { call.set_same(gemm(call)); }
 
 void import_einsum(NodeCall& call) {
+  if (call.inputs() == 0) call.reject("there must be an operand");
   std::vector<Value> operands;
   for (int i = 0; i < call.inputs(); ++i) operands.push_back(call.value(i));
   call.set_same(einsum(call, call.text("equation", ""), operands));
@@ -82,6 +63,28 @@ constexpr RuleEntry kProductRules[] = {
 };
 
 }  // namespace
+
+Value gemm(NodeCall& call) {
+  Builder& b = call.b;
+  const double alpha = call.real("alpha", 1);
+  const double beta = call.real("beta", 1);
+  const bool turn_a = call.flag("transA");
+  const bool turn_b = call.flag("transB");
+  const Value x = call.value(0);
+  const Value w = call.value(1);
+  const bool is_linear = turn_b && !turn_a && alpha == 1;
+  if (is_linear && call.has(2) && beta == 1 && call.rank(2) == 1 && call.shape(2)[0] == call.shape(1)[0]) {
+    return p::linear(b, x, w, call.value(2));
+  }
+  Value y = is_linear ? p::linear(b, x, w) : p::matmul(b, x, w, {.transpose_a = turn_a, .transpose_b = turn_b});
+  if (alpha != 1) y = p::affine(b, y, {.scale = alpha});
+  if (call.has(2) && beta != 0) {
+    Value c = call.compact(2);
+    if (beta != 1) c = p::affine(b, c, {.scale = beta});
+    y = p::add(b, y, c);
+  }
+  return y;
+}
 
 RuleFamily product_rules() { return {"", kProductRules}; }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "plimsoll/models/onnx/node.h"
 #include "plimsoll/models/onnx/ranges.h"
@@ -170,6 +171,27 @@ void import_slice(NodeCall& call) {
   call.set_same(x);
 }
 
+// Of elements that are known, such as sizes. Whether that could be done.
+bool split_host(NodeCall& call, int axis, const std::vector<Dim>& sizes) {
+  const HostTensor* known = call.try_host(0);
+  if (known == nullptr) return false;
+  std::vector<HostTensor> parts;
+  int64_t start = 0;
+  for (size_t k = 0; k < static_cast<size_t>(call.outputs()); ++k) {
+    if (!sizes[k].is_constant() || sizes[k].constant() < 0 || sizes[k].constant() > kMostHostElements) return false;
+    std::vector<int64_t> places(static_cast<size_t>(sizes[k].constant()));
+    std::iota(places.begin(), places.end(), start);
+    start += sizes[k].constant();
+    if (!known->dims[axis].is_constant() || start > known->dims[axis].constant()) return false;
+    auto part = host_pick(*known, axis, places);
+    if (!part) return false;
+    parts.push_back(std::move(*part));
+  }
+  const int type = call.element_type(0);
+  for (size_t k = 0; k < parts.size(); ++k) call.set(static_cast<int>(k), std::move(parts[k]), type);
+  return true;
+}
+
 void import_split(NodeCall& call) {
   const int axis = call.axis(call.integer("axis", 0), call.rank(0));
   const Dim size = call.shape(0)[axis];
@@ -186,6 +208,7 @@ void import_split(NodeCall& call) {
     sizes.push_back(size - each * (parts - 1));
   }
   if (static_cast<int>(sizes.size()) < call.outputs()) call.reject("more results than parts");
+  if (split_host(call, axis, sizes)) return;
   const Value x = call.value(0);
   if (sizes.size() > 1 && sizes.size() <= 8) {
     const std::vector<Value> parts = p::split(call.b, x, axis, Dims(std::span<const Dim>(sizes)));

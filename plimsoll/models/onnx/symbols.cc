@@ -50,6 +50,13 @@ std::string name_in_file(const ValueInfoProto& input, int axis) {
   return dim.dim_param().empty() ? unnamed(input, axis) : dim.dim_param();
 }
 
+// Names that exporters make up, one for each dimension even where sizes must agree: s72, unk__3, mask_dynamic_axes_1.
+bool is_made_up(const std::string& name) {
+  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  const bool is_numbered = name.size() > 1 && name[0] == 's' && std::all_of(name.begin() + 1, name.end(), is_digit);
+  return is_numbered || name.starts_with("unk__") || name.find("dynamic_axes") != std::string::npos;
+}
+
 // The first name of a dimension that `is_it` of the name and its axis.
 template <class F>
 std::string find_name(const std::vector<const ValueInfoProto*>& inputs, const F& is_it) {
@@ -82,6 +89,15 @@ Symbols::Symbols(const ModelFile& file, bool batch_is_symbol) : file_name_(file.
     });
   }
   if (!sequence.empty()) names_[sequence] = "sequence";
+  for (const ValueInfoProto* input : inputs) {
+    const int rank = shape_proto(*input).dim_size();
+    for (int axis = 0; axis < rank; ++axis) {
+      const std::string name = name_in_file(*input, axis);
+      if (!is_made_up(name) && name != unnamed(*input, axis)) continue;
+      if (axis == 0) names_.try_emplace(name, "batch");
+      if (axis == 1 && rank == 2 && !sequence.empty()) names_.try_emplace(name, "sequence");
+    }
+  }
   if (!batch.empty() || !batch_is_symbol) return;
   for (const ValueInfoProto* input : inputs) {
     if (shape_proto(*input).dim_size() == 0) continue;

@@ -81,13 +81,22 @@ std::optional<Replacement> match_scores(const Facts& facts, const Scores& scores
   return found;
 }
 
+// The weights before what is no number in them became 0, as exporters do for queries that see no key.
+Value with_nans(const Facts& facts, Value weights) {
+  const Op* where = facts.produced_by(weights, "where");
+  if (where == nullptr || uniform(facts, where->inputs[1]) != 0.0) return weights;
+  const Value kept = where->inputs[2];
+  const Op* is_nan = facts.produced_by(where->inputs[0], "ne");
+  return is_nan != nullptr && is_nan->inputs[0] == kept && is_nan->inputs[1] == kept ? kept : weights;
+}
+
 using Accepts = bool (*)(const Facts&, Value mask);
 
 std::optional<Replacement> match_attention(const Facts& facts, const Op& root, Accepts accepts) {
   if (root.def->name != "matmul" || attribute(root, "transpose_a").flag() || attribute(root, "transpose_b").flag()) {
     return std::nullopt;
   }
-  const Op* softmax = facts.produced_by(root.inputs[0], "softmax");
+  const Op* softmax = facts.produced_by(with_nans(facts, root.inputs[0]), "softmax");
   const Value v = root.inputs[1];
   if (softmax == nullptr || scores_are_small(facts, v)) return std::nullopt;
   const Dim axis = attribute(*softmax, "axis").dim();

@@ -8,7 +8,7 @@ namespace plimsoll::program {
 
 // softmax(q k' * scale + mask) v over [batch, heads, .., ..] becomes `attention`, which never holds the scores. The
 // scale may stand at q, at k or at the scores; the mask is added, or chooses minus infinity (`where`). Equal to
-// rounding; a query that sees no key gives zeros, where the parts gave no number.
+// rounding; a query that sees no key gives zeros, where the parts gave no number or chose zeros in its place.
 //
 // With fewer keys than v is wide the scores are smaller than the result, and are left as they are; before sizes are
 // bound attention is always put together.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/passes/dead_code.h"
@@ -44,12 +45,28 @@ bool is_closed(const Facts& facts, const std::vector<int32_t>& places) {
   return true;
 }
 
-// Whether between the first and the last op of the expression there is nothing else that takes memory.
-bool stands_together(const Facts& facts, const std::vector<int32_t>& places) {
+// The places from `first` on of the ops that the operands come from.
+std::set<int32_t> makers_since(const Facts& facts, int32_t first, const std::vector<Value>& operands) {
+  std::set<int32_t> makers;
+  std::vector<Value> open = operands;
+  while (!open.empty()) {
+    const int32_t place = facts.produced_at(open.back());
+    open.pop_back();
+    if (place < first || !makers.insert(place).second) continue;
+    const std::vector<Value>& inputs = facts.program().ops[static_cast<size_t>(place)].inputs;
+    open.insert(open.end(), inputs.begin(), inputs.end());
+  }
+  return makers;
+}
+
+// Whether between the first and the last op of the expression there is nothing else that takes memory, but for what
+// makes its operands.
+bool stands_together(const Facts& facts, const std::vector<int32_t>& places, const std::vector<Value>& operands) {
+  const std::set<int32_t> makers = makers_since(facts, places.front(), operands);
   for (int32_t place = places.front(); place < places.back(); ++place) {
     const Op& op = facts.program().ops[static_cast<size_t>(place)];
     const bool constant = !op.outputs.empty() && op.outputs[0] && uniform(facts, op.outputs[0]);
-    if (constant || is_view(facts.program(), op)) continue;
+    if (constant || is_view(facts.program(), op) || makers.contains(place)) continue;
     if (!std::binary_search(places.begin(), places.end(), place)) return false;
   }
   return true;
@@ -163,7 +180,8 @@ Program rewrite(Program program, const Pattern& pattern) {
       const auto found = pattern(facts, program.ops[place]);
       if (!found) continue;
       const std::vector<int32_t> places = expression(facts, static_cast<int32_t>(place), found->operands);
-      if (is_closed(facts, places) && stands_together(facts, places)) changed = replace_root(program, place, *found);
+      if (is_closed(facts, places) && stands_together(facts, places, found->operands))
+        changed = replace_root(program, place, *found);
     }
     if (changed) program = eliminate_dead_code(std::move(program));
     place = std::min(place, program.ops.size());

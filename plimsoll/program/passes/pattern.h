@@ -30,8 +30,8 @@ struct Replacement {
 using Pattern = std::function<std::optional<Replacement>(const Facts&, const Op& root)>;
 
 // The program with every expression that matches replaced by one op, which makes the root's result. An expression is
-// left as it is when something else reads a part of it, when other work stands between its first and last op (so that
-// nothing is kept longer than before), and when the new op's own rules do not allow it.
+// left as it is when something else reads a part of it, when other work than making its operands stands between its
+// first and last op (so that nothing is kept longer than before), and when the new op's own rules do not allow it.
 Program rewrite(Program program, const Pattern& pattern);
 
 // Puts an op before op `place` and returns its first output.

@@ -3,8 +3,10 @@
 //   weights     a file of weights (optional)
 //   size        "small": the zoo's model for tests
 //   sizes       {"batch": 2, ..}
+//   shapes      {"input": ["batch", 3, 64, 64], ..}, in place of those in the .onnx file
 //   loss, lora, freeze, precision, optimizer, rate   as on the command line
 //   steps       of training; 0: inference
+//   reference   true: one step by the reference evaluator, in f64, of the same program from the same values
 // and files to write, all optional, as safetensors of f32: `before` and `after` (parameters and state as the program
 // has them), `inputs` (the data, made up), `outputs`, `save` (parameters as train --save writes them). Prints the
 // losses. Nothing is dropped by dropout.
@@ -18,6 +20,7 @@
 #include "plimsoll/models/onnx/load.h"
 #include "plimsoll/models/step.h"
 #include "plimsoll/models/weights/weights.h"
+#include "plimsoll/program/evaluate.h"
 #include "plimsoll/run/floats.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/initialize.h"
@@ -32,11 +35,24 @@ using program::Program;
 using program::Value;
 using Json = nlohmann::json;
 
+std::map<std::string, program::Dims, std::less<>> shapes_of(const Json& spec) {
+  std::map<std::string, program::Dims, std::less<>> shapes;
+  const Json all = spec.value("shapes", Json::object());
+  for (const auto& [name, given] : all.items()) {
+    for (const Json& dim : given) {
+      shapes[name].push_back(dim.is_string() ? program::Dim::symbol(dim.get<std::string>()) : dim.get<int64_t>());
+    }
+  }
+  return shapes;
+}
+
 models::ModelInfo plain_model(const Json& spec) {
   const std::string name = spec.at("model");
   if (!name.ends_with(".onnx")) return models::find_model(name);
-  return models::load_onnx(
-      name, {.sizes = spec.value("sizes", program::Bindings()), .loss = spec.value("loss", ""), .init = true});
+  return models::load_onnx(name, {.sizes = spec.value("sizes", program::Bindings()),
+                                  .inputs = shapes_of(spec),
+                                  .loss = spec.value("loss", ""),
+                                  .init = true});
 }
 
 models::ModelInfo model_of(const Json& spec) {
@@ -78,20 +94,52 @@ std::vector<float> floats_of(run::Executor& executor, Value value) {
   return {integers.begin(), integers.end()};
 }
 
-void write(const Json& spec, const char* key, run::Executor& executor, const std::vector<Value>& values) {
+// `floats` gives the elements of a value.
+template <class F>
+void write(const Json& spec, const char* key, const Program& program, const std::vector<Value>& values,
+           const F& floats) {
   if (!spec.contains(key)) return;
   std::vector<models::TensorToStore> tensors;
   const auto all = std::make_shared<std::vector<float>>();  // of the tensor that is being written
   for (const Value value : values) {
-    const program::ValueInfo& info = executor.program()[value];
+    const program::ValueInfo& info = program[value];
     if (!is_floating(info.type.dtype) && info.type.dtype != DType::i64) continue;
-    const auto read = [&executor, value, all](std::span<float> into, int64_t first) {
-      if (first == 0) *all = floats_of(executor, value);
+    const auto read = [&floats, value, all](std::span<float> into, int64_t first) {
+      if (first == 0) *all = floats(value);
       std::copy_n(all->begin() + first, into.size(), into.begin());
     };
     tensors.push_back({info.name, info.type.shape.shape(), read});
   }
   models::write_safetensors(spec.at(key), tensors);
+}
+
+// ---- by the reference evaluator ----
+
+program::Arrays<double> arrays_of(run::Executor& executor, const Program& program) {
+  program::Arrays<double> arrays;
+  for (const auto* values : {&program.inputs, &program.parameters, &program.state}) {
+    for (const Value value : *values) {
+      program::Array<double> array(program[value].type.spec());
+      const std::vector<float> floats = floats_of(executor, value);
+      array.reals.assign(floats.begin(), is_floating(array.dtype) ? floats.end() : floats.begin());
+      array.ints.assign(is_floating(array.dtype) ? floats.end() : floats.begin(), floats.end());
+      arrays[program[value].name] = std::move(array);
+    }
+  }
+  return arrays;
+}
+
+void evaluate_reference(const Json& spec, const Program& program, const std::vector<Value>& kept,
+                        const program::Arrays<double>& given) {
+  const program::Evaluation<double> found = program::evaluate(program, given);
+  const auto floats = [](const program::Array<double>& array) {
+    return is_floating(array.dtype) ? std::vector<float>(array.reals.begin(), array.reals.end())
+                                    : std::vector<float>(array.ints.begin(), array.ints.end());
+  };
+  write(spec, "after", program, kept, [&](Value value) { return floats(found.after.at(program[value].name)); });
+  write(spec, "outputs", program, program.outputs,
+        [&](Value value) { return floats(found.outputs.at(program[value].name)); });
+  fmt::print("[]\n");
 }
 
 void evaluate(const Json& spec) {
@@ -102,8 +150,11 @@ void evaluate(const Json& spec) {
   train::fill_inputs(executor, 1);
   std::vector<Value> kept = step.program.parameters;
   kept.insert(kept.end(), step.program.state.begin(), step.program.state.end());
-  write(spec, "before", executor, kept);
-  write(spec, "inputs", executor, step.program.inputs);
+  const auto floats = [&executor](Value value) { return floats_of(executor, value); };
+  write(spec, "before", step.program, kept, floats);
+  write(spec, "inputs", step.program, step.program.inputs, floats);
+  if (spec.value("reference", false))
+    return evaluate_reference(spec, step.program, kept, arrays_of(executor, step.program));
   const int steps = spec.value("steps", 0);
   std::vector<float> losses;
   if (steps == 0) executor.step();
@@ -111,8 +162,8 @@ void evaluate(const Json& spec) {
     train::Trainer trainer(executor, {.rate = spec.value("rate", 1e-4)});
     for (int i = 0; i < steps; ++i) losses.push_back(trainer.step());
   }
-  write(spec, "after", executor, kept);
-  write(spec, "outputs", executor, step.program.outputs);
+  write(spec, "after", step.program, kept, floats);
+  write(spec, "outputs", step.program, step.program.outputs, floats);
   if (spec.contains("save")) train::save_weights(plain_model(spec), executor, spec.at("save"));
   fmt::print("{}\n", Json(losses).dump());
 }
