@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "plimsoll/explain/context.h"
 #include "plimsoll/explain/line_form.h"
@@ -17,10 +18,11 @@ constexpr size_t kBuffer = 1 << 20;
 constexpr size_t kBefore = 16 << 10;  // kept in front of a line, for the traceback above it
 constexpr size_t kLongestLine = 32 << 10;
 constexpr size_t kMostFailures = 1000;
-constexpr int kFollow = 64;  // lines looked at after one that meant something
+constexpr int kFollow = 64;    // lines looked at after one that meant something
+constexpr int64_t kNear = 40;  // lines within which a report that nobody knows is another one's echo
 
-const MessageForm* const kForms[] = {&kTableForm, &kTorchForm,  &kOtherForm,  &kTensorflowForm,
-                                     &kXlaForm,   &kKernelForm, &kGenericForm};
+const MessageForm* const kForms[] = {&kTableForm, &kTorchForm,  &kOtherForm,   &kTensorflowForm,
+                                     &kXlaForm,   &kKernelForm, &kGenericForm, &kFallbackForm};
 
 // Whether two figures are the same as far as messages round them: to hundredths of their unit.
 bool same_size(OptionalBytes a, OptionalBytes b) {
@@ -48,6 +50,7 @@ class Collector {
     note_settings(rest);
     if (const auto bytes = announced_device_bytes(rest)) device_bytes_ = bytes;
     if (contains(rest, "Skipping tactic")) return drop_warning(open);
+    if (contains(rest, "Could not find any implementation for node")) return no_tactic_left(open);
     if (const auto summary = start_memory_summary(rest)) {
       open.summary = findings_.summaries.size();
       findings_.summaries.push_back(*summary);
@@ -90,7 +93,7 @@ class Collector {
     }
     if (open.failure == kNone) return false;
     Failure& failure = findings_.failures[open.failure];
-    const bool belongs = open.form->add(line, failure) || kXlaForm.add(line, failure);
+    const bool belongs = open.form->add(line, failure) || kXlaForm.add(line, failure) || add_java_frame(line, failure);
     if (belongs && failure.framework == Framework::jax) open.device_limit = failure.allowed_bytes;
     return belongs;
   }
@@ -103,7 +106,8 @@ class Collector {
     failure.expandable_is_on = expandable_is_on_;
     add_context(before, failure);
     if (open.failure != kNone && merge(failure, findings_.failures[open.failure])) return;
-    if (repeats(failure, open, form)) return;
+    if (repeats(failure, open, form) || is_echo(failure)) return;
+    drop_vaguer(failure);
     const bool bfc = failure.framework == Framework::tensorflow && failure.arena == Arena::device;
     if (bfc && !failure.total_bytes) failure.total_bytes = device_bytes_;
     if (findings_.failures.size() == kMostFailures) {
@@ -117,18 +121,58 @@ class Collector {
     findings_.failures.push_back(std::move(failure));
   }
 
+  bool is_near(const Failure& later) const {
+    return !findings_.failures.empty() && later.line - findings_.failures.back().line <= kNear;
+  }
+
+  // What only the reader of last resort claims is an echo of the report before it, if there is one. Of two such, the
+  // one with figures stays.
+  bool is_echo(const Failure& later) {
+    if (!later.is_fallback || !is_near(later)) return false;
+    Failure& known = findings_.failures.back();
+    if (known.is_fallback && !known.requested_bytes && later.requested_bytes) {
+      const int64_t line = known.line;
+      known = later;
+      known.line = line;
+    }
+    return true;
+  }
+
+  // And gives way to one that has a reader.
+  void drop_vaguer(const Failure& later) {
+    if (!is_near(later) || !findings_.failures.back().is_fallback) return;
+    findings_.failures.pop_back();
+    forget_dropped();
+  }
+
+  void forget_dropped() {
+    for (auto& [rank, other] : open_) {
+      if (other.failure != kNone && other.failure >= findings_.failures.size()) other.failure = kNone;
+    }
+  }
+
   // TensorRT logs an error for each tactic that has no room, and then takes another.
   bool drop_warning(Open& open) {
     while (!findings_.failures.empty()) {
       const Failure& last = findings_.failures.back();
       if (last.framework != Framework::tensorrt || last.raised) break;
+      skipped_ = last;
       findings_.failures.pop_back();
       ++findings_.not_failures;
     }
-    for (auto& [rank, other] : open_) {
-      if (other.failure >= findings_.failures.size()) other.failure = kNone;
-    }
+    forget_dropped();
     open.failure = kNone;
+    return true;
+  }
+
+  // Unless no other is left.
+  bool no_tactic_left(Open& open) {
+    if (!skipped_ || findings_.failures.size() >= kMostFailures) return false;
+    skipped_->raised = true;
+    open.failure = findings_.failures.size();
+    open.form = &kTableForm;
+    findings_.failures.push_back(*std::exchange(skipped_, std::nullopt));
+    --findings_.not_failures;
     return true;
   }
 
@@ -193,7 +237,8 @@ class Collector {
       known = later;
       return true;
     }
-    if (!one_family || !same_size(later.requested_bytes, known.requested_bytes)) return false;
+    const bool exception = !known.raised && later.raised && later.line - known.line < 400 && later.arena == known.arena;
+    if (!one_family || (!exception && !same_size(later.requested_bytes, known.requested_bytes))) return false;
     known.framework = later.framework;
     known.raised = known.raised || later.raised;
     known.message = later.message;
@@ -231,7 +276,8 @@ class Collector {
   LogFindings& findings_;
   std::map<std::string, Open> open_;
   bool expandable_is_on_ = false;
-  OptionalBytes device_bytes_;  // as a framework announced it when it started
+  OptionalBytes device_bytes_;      // as a framework announced it when it started
+  std::optional<Failure> skipped_;  // the last tactic that had no room
 };
 
 // Logs that PowerShell wrote are UTF-16. All that matters in them is ASCII.
@@ -386,7 +432,7 @@ std::string_view log_forms() {
          "torch.cuda.memory_summary, TensorFlow, JAX and XLA, vLLM, SGLang, TGI, llama.cpp, ollama, MLX, TensorRT, "
          "ONNX "
          "Runtime, Paddle, MXNet, XGBoost, RMM, CuPy, Numba, NumPy, Ray, Dask, Spark, Plimsoll, the Linux kernel, "
-         "systemd, Slurm and Kubernetes";
+         "systemd, Slurm and Kubernetes, and of any other program in the usual words";
 }
 
 }  // namespace plimsoll::explain

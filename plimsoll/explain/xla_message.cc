@@ -1,4 +1,6 @@
 // JAX and XLA: the runtime's exception, the TPU compiler's, and the buffer-assignment dump.
+#include <utility>
+
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/failure.h"
 #include "plimsoll/explain/text_scan.h"
@@ -26,6 +28,7 @@ std::optional<Failure> start_stream_ordered(std::string_view line) {
 constexpr std::string_view kProgram = "the whole program, at compile time";
 
 std::optional<Failure> start_runtime(std::string_view line) {
+  if (contains(line, "algorithm_picker") || contains(line, "autotuner")) return std::nullopt;  // it takes another
   auto rest = after(line, "Out of memory while trying to allocate ");
   const bool exhausted = contains(line, "RESOURCE_EXHAUSTED") || contains(line, "esource exhausted");
   if (!rest && exhausted) rest = after(line, "Out of memory allocating ");
@@ -61,6 +64,19 @@ std::optional<Failure> start_buffer(std::string_view line) {
   failure.requested_bytes = size_after(line, "Attempting to allocate ");
   if (!failure.requested_bytes) failure.requested_bytes = size_after(line, "Attempting to reserve ");
   failure.free_bytes = size_after(line, "There are ");
+  failure.largest_free_bytes = size_before(line, " reservable");
+  if (failure.largest_free_bytes) std::swap(failure.free_bytes, failure.unallocated_bytes);
+  return failure;
+}
+
+// Kernels are loaded beside the pool that XLA reserved.
+std::optional<Failure> start_code(std::string_view line) {
+  if (!contains(line, "Failed to load in-memory CUBIN") || !contains(line, "OUT_OF_MEMORY")) return std::nullopt;
+  Failure failure = of_xla();
+  failure.backend = Backend::cuda;
+  failure.says = Cause::unknown;
+  failure.sure = Confidence::low;
+  failure.headline = "The driver had no memory to load a kernel's code, beside what XLA reserved";
   return failure;
 }
 
@@ -69,7 +85,7 @@ std::optional<Failure> start_dump(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form : {start_runtime, start_stream_ordered, start_compiler, start_buffer, start_dump}) {
+  for (const auto form : {start_runtime, start_stream_ordered, start_compiler, start_buffer, start_code, start_dump}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

@@ -30,6 +30,7 @@ Situation rich(Framework framework, Backend backend, Task task, Cause cause) {
   situation.arena = Arena::worker;
   situation.subject = "NCCL";
   situation.place = "train.py:1";
+  situation.is_fallback = true;
   situation.blocks = 4;
   situation.version = {2, 9};
   for (const auto field :

@@ -5,6 +5,9 @@
 namespace plimsoll::explain {
 namespace {
 
+constexpr std::string_view kCommitLimit =
+    "Windows' commit limit is reached: RAM and the paging file together are promised away";
+
 constexpr LineForm kForms[] = {
     {.framework = Framework::xgboost,
      .backend = Backend::cuda,
@@ -49,14 +52,27 @@ constexpr LineForm kForms[] = {
      .all = {"bad_alloc", "cudaErrorMemoryAllocation"},
      .figures = {{{&Failure::requested_bytes, "failed to allocate "}}}},
     {.framework = Framework::rmm, .backend = Backend::cuda, .all = {"bad_alloc", "RMM failure"}},
+    {.framework = Framework::rmm,
+     .backend = Backend::cuda,
+     .all = {"RMM_ERROR_OUT_OF_MEMORY"},
+     .figures = {{{&Failure::requested_bytes, "allocation of "}}}},
     {.framework = Framework::rmm, .backend = Backend::cuda, .all = {"bad_alloc", "out_of_memory"}},
     {.framework = Framework::paddle,
      .all = {"Out of memory error on ", "Cannot allocate "},
      .figures = {{{&Failure::requested_bytes, "Cannot allocate ", {}, true},
-                  {&Failure::allocated_bytes, {}, " memory has been allocated"},
+                  {&Failure::allocated_bytes, {}, " memory has been allocated", true},
                   {&Failure::free_bytes, "available memory is only ", {}, true}}},
      .subject_front = {}},
+    {.framework = Framework::paddle,
+     .backend = Backend::cuda,
+     .all = {"enforce allocating <= available failed"},
+     .figures = {{{&Failure::requested_bytes, "failed, "}, {&Failure::free_bytes, " > "}}}},
     {.framework = Framework::mxnet, .backend = Backend::cuda, .all = {"storage_manager.h", "out of memory"}},
+    {.framework = Framework::mxnet, .backend = Backend::cuda, .all = {"storage_manager.h", "llocation failed"}},
+    {.framework = Framework::mxnet,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"cpu_device_storage.h", "ailed to allocate CPU"}},
     {.framework = Framework::numpy,
      .backend = Backend::cpu,
      .arena = Arena::host,
@@ -75,7 +91,15 @@ constexpr LineForm kForms[] = {
      .all = {"paging file is too small"},
      .says = Cause::host_memory,
      .sure = Confidence::high,
-     .headline = "Windows' commit limit is reached: RAM and the paging file together are promised away",
+     .headline = kCommitLimit,
+     .subject_front = "Windows"},
+    {.framework = Framework::unknown,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"WinError 1455"},  // the same in any language
+     .says = Cause::host_memory,
+     .sure = Confidence::high,
+     .headline = kCommitLimit,
      .subject_front = "Windows"},
     {.framework = Framework::unknown,
      .backend = Backend::cpu,

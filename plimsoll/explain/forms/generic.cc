@@ -58,7 +58,9 @@ constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
 constexpr LineForm kForms[] = {
     batch_system({"TERM_MEMLIMIT"}),                              // LSF
     batch_system({"job killed: ", "mem", "exceeded limit"}),      // PBS
-    batch_system({"gone over memory limit"}),                     // HTCondor
+    batch_system({"has gone over ", "memory limit"}),             // HTCondor
+    batch_system({"exceeded a memory resource limit"}),           // PBS, by mail
+    batch_system({"Error R15 (Memory quota"}),                    // Heroku
     batch_system({"Container killed due to memory usage"}),       // ECS
     batch_system({"Memory limit of ", "exceeded with", "used"}),  // Cloud Run
     {.backend = Backend::cpu,
@@ -73,20 +75,54 @@ constexpr LineForm kForms[] = {
      .says = Cause::host_memory,
      .sure = Confidence::high,
      .headline = "The notebook's machine ran out of RAM, and its host restarted the session"},
+    {.backend = Backend::cpu,
+     .arena = Arena::cgroup,
+     .all = {"Runtime exited with error: signal: killed"},  // AWS Lambda
+     .says = Cause::cgroup_limit,
+     .sure = Confidence::medium,
+     .headline = "The function was killed, most likely at the memory size that it was given"},
+    host_says({"exit code 137", "OOM error"}, "The notebook's process was killed, most likely for want of RAM"),
+    host_says({"use an instance type with more memory"}, "The job did not fit its instance's RAM"),
+    host_says({"excessive memory usage causing the Operating System to kill"},
+              "A worker process was killed; most often the machine ran out of RAM"),
     {.backend = Backend::cpu, .arena = Arena::host, .all = {"fork: Cannot allocate memory"}},
     {.backend = Backend::cuda,
-     .all = {"Out of GPU memory trying to allocate "},  // CUDA.jl
-     .figures = {{{&Failure::requested_bytes, "trying to allocate "}}}},
+     .all = {"Out of GPU memory trying to allocate "},  // CUDA.jl; its pool's state follows
+     .figures = {{{&Failure::requested_bytes, "trying to allocate "},
+                  {&Failure::total_bytes, "GiB/", "GiB)"},
+                  {&Failure::allocated_bytes, "CUDA allocator usage: "},
+                  {&Failure::allowed_bytes, "(capped at "}}}},
     {.framework = Framework::unknown,
      .all = {"Memory not enough", "request memory size"},  // MindSpore
      .figures = {{{&Failure::requested_bytes, "size:"}}}},
+    {.all = {"alloc size : ", "is more than total mem size : "},  // MindSpore's pool
+     .figures = {{{&Failure::requested_bytes, "alloc size : "},
+                  {&Failure::total_bytes, "total mem size : "},
+                  {&Failure::allocated_bytes, "TotalUsedMemStatistics : "}}}},
+    {.backend = Backend::npu,
+     .all = {"Memory_Allocation_Failure("},  // Ascend's runtime; the size follows
+     .figures = {{{&Failure::requested_bytes, ", size:"}}}},
+    {.backend = Backend::npu,
+     .all = {"Not enough space to allocate ", "bank needs to store "},  // Tenstorrent; per bank
+     .figures = {{{&Failure::requested_bytes, "needs to store "},
+                  {&Failure::unallocated_bytes, "free: "},
+                  {&Failure::largest_free_bytes, "largest free block: "},
+                  {&Failure::allocated_bytes, "allocated: "}}}},
+    {.backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"array exceeds maximum array size preference"},  // MATLAB
+     .says = Cause::request_too_large,
+     .sure = Confidence::medium,
+     .headline = "One array of {requested} is more than MATLAB may have: {allowed}",
+     .figures = {{{&Failure::requested_bytes, " ("}, {&Failure::allowed_bytes, "preference ("}}}},
     // Other accelerators.
     {.backend = Backend::npu,
      .all = {"Failed to alloc DEVICE memory: "},  // AWS Neuron; how full it is follows
-     .figures = {{{&Failure::requested_bytes, "DEVICE memory: "}, {&Failure::allocated_bytes, "* total: "}}}},
+     .figures = {{{&Failure::requested_bytes, "DEVICE memory: "}, {&Failure::allocated_bytes, "* total: ", {}, true}}}},
     {.backend = Backend::npu,
      .all = {"Failed to allocate ", "(usage: ", "current utilization"},
-     .figures = {{{&Failure::requested_bytes, "Failed to allocate "}, {&Failure::allocated_bytes, "* total: "}}}},
+     .figures = {{{&Failure::requested_bytes, "Failed to allocate ", {}, true},
+                  {&Failure::allocated_bytes, "* total: ", {}, true}}}},
     {.backend = Backend::npu, .all = {"nrt_", "Allocation Failure"}},
     {.framework = Framework::torch,
      .backend = Backend::npu,
