@@ -99,7 +99,7 @@ constexpr Mark kMarks[] = {{"/vllm/", Framework::vllm},
                            {"mxnet", Framework::mxnet},
                            {"paddle", Framework::paddle},
                            {"xgboost", Framework::xgboost},
-                           {"rmm/", Framework::rmm},
+                           {"/rmm/", Framework::rmm},
                            {"RMM", Framework::rmm},
                            {"cudf", Framework::rmm},
                            {"cupy", Framework::cupy},
@@ -176,7 +176,8 @@ void tell_fallback(std::string_view before, std::string_view near, Failure& fail
   if (!device && failure.framework != Framework::torch && failure.framework != Framework::jax) return;
   failure.arena = Arena::device;
   failure.backend = Backend::unknown;
-  failure.says = failure.requested_bytes ? Cause::device_full : Cause::unknown;
+  const bool allocates = failure.requested_bytes || has_any(failure.message, {"alloc", "Alloc"});
+  failure.says = allocates ? Cause::device_full : Cause::unknown;
 }
 
 // "Limit: 10895179776", "InUse: 10867310592": they stand before the error when the log was cut.

@@ -62,6 +62,10 @@ constexpr std::string_view kRefused[] = {
     "insufficient vram",
 };
 
+constexpr std::string_view kScarce[] = {"insufficient ",   "not enough ", "no more ", "ran out of ",
+                                        "cannot enlarge ", "short of ",   "lack of "};
+constexpr std::string_view kMemoryNames[] = {"memory", "ram ", "vram", "dram"};
+
 constexpr std::string_view kFails[] = {"fail",   "cannot", "can't", "can not", "could not", "couldn't", "not possible",
                                        "unable", "refuse", "error", "denied",  "not be ",   "not able", "impossible"};
 
@@ -70,12 +74,27 @@ constexpr std::string_view kMemory[] = {"memory", "buffer", "byte", "malloc", "h
                                         "vector", "dram",   "vram", "hbm",    "region",   "arena",  "workspace",
                                         "mib",    "gib",    " mb",  " gb",    "errno 12", "mmap"};
 
-constexpr std::string_view kLimits[] = {
-    "memory limit", "memory quota", "memory resource limit", "memory budget",   "memory object allocation",
-    "alloc size",   "array size",   "memory pool",           "scratch memory",  "memory capacity",
-    "buffer size",  "mem size",     "memory threshold",      "memory allotted", "memory allowed"};
-constexpr std::string_view kOver[] = {"exceed",       "reached",   "gone over",  "over the", "larger than",
-                                      "greater than", "more than", "not enough", "above"};
+constexpr std::string_view kLimits[] = {"memory limit",
+                                        "memory quota",
+                                        "memory resource limit",
+                                        "memory budget",
+                                        "memory object allocation",
+                                        "alloc size",
+                                        "array size",
+                                        "memory pool",
+                                        "scratch memory",
+                                        "memory capacity",
+                                        "buffer size",
+                                        "mem size",
+                                        "memory threshold",
+                                        "memory allotted",
+                                        "memory allowed",
+                                        "memory size",
+                                        "arena size",
+                                        "maxmemory"};
+constexpr std::string_view kOver[] = {"exceed",      "reached",      "gone over", "over the",
+                                      "larger than", "greater than", "more than", "not enough",
+                                      "above",       "exhausted",    "too small", "not allowed"};
 constexpr std::string_view kOverLargest[] = {"larger than max",      "larger than the max", "greater than max",
                                              "greater than the max", "exceeded max",        "exceeds max",
                                              "exceeds the max",      "max alloc size",      "exceeding max"};
@@ -83,37 +102,72 @@ constexpr std::string_view kOverLargest[] = {"larger than max",      "larger tha
 constexpr std::string_view kKills[] = {"killed", "terminated", "sigkill", "code 137", "(137)", "restarting", "evicted"};
 constexpr std::string_view kKilledFor[] = {"too much memory",  "memory issue",  "memory usage",  "memory pressure",
                                            "excessive memory", "memory limit",  "out of memory", "due to memory",
-                                           "memory quota",     "low on memory", "oom-kill",      "oom kill"};
+                                           "memory quota",     "low on memory", "oom-kill",      "oom kill",
+                                           "out-of-memory"};
 
-constexpr std::string_view kErrors[] = {"error",        "exception", "fatal",  "panic",         "abort",
-                                        "fail",         "cannot",    "can't",  "unable",        "could not",
-                                        "critical",     "terminate", "killed", "please reduce", "crash",
-                                        "not possible", "died",      "[e]",    "what():",       "refused"};
+constexpr std::string_view kErrors[] = {"error",   "exception",     "fatal",  "panic",        "abort",    "fail",
+                                        "cannot",  "can't",         "unable", "could not",    "critical", "terminate",
+                                        "killed",  "please reduce", "crash",  "not possible", "died",     "[e]",
+                                        "what():", "refused",       "severe"};
 
 // A line that goes on to say that the program went on.
-constexpr std::string_view kExcuses[] = {
-    "falling back", "fall back",     "fallback",  "retry",   "trying again", "will try",       " instead",
-    "to free up",   "not a failure", "non-fatal", "ignor",   "skipp",        "recover",        "reclaim",
-    "evicting",     "spilling",      "resuming",  "pausing", "defaulting",   "simulat",        " expected ",
-    "succeeded",    "not an error",  "passed",    "xfail",   "will be used", "driver version", "not supported",
-    "denied",       ": false",       "=false",    "count 0", "_picker",      "autotun",        "using slow",
-    "reducing ",    "smaller chunk"};
+constexpr std::string_view kExcuses[] = {"falling back",
+                                         "fall back",
+                                         "fallback",
+                                         "retry",
+                                         "trying again",
+                                         "will try",
+                                         " instead",
+                                         "to free up",
+                                         "not a failure",
+                                         "non-fatal",
+                                         "ignor",
+                                         "skipp",
+                                         "recover",
+                                         "reclaim",
+                                         "evicting",
+                                         "spilling",
+                                         "resuming",
+                                         "pausing",
+                                         "defaulting",
+                                         "simulat",
+                                         " expected ",
+                                         "succeeded",
+                                         "not an error",
+                                         "shared memory size",
+                                         "shared memory limit",
+                                         "hardware limit",
+                                         "shared memory available",
+                                         "passed",
+                                         "xfail",
+                                         "will be used",
+                                         "driver version",
+                                         "not supported",
+                                         "denied",
+                                         ": false",
+                                         "=false",
+                                         "count 0",
+                                         "_picker",
+                                         "autotun",
+                                         "using slow",
+                                         "reducing ",
+                                         "smaller chunk"};
 constexpr std::string_view kQuietLevels[] = {"warn",   "[info",  " info ", "info:", "=info",  "\"info\"", " debug ",
                                              "debug:", "[debug", "[w]",    "[i]",   "notice", "[w ",      "trace]"};
 
 // Before the claim and in its sentence: it is spoken of, it did not happen.
 constexpr std::string_view kSpokenOf[] = {
-    " if ",      " when ",    " whether ",   " in case ", " avoid",    " prevent",  " may ",     " might ",
-    " would ",   " should ",  " could be ",  " can be ",  " can ",     " how ",     " unless ",  " until ",
-    " because",  " usually ", " often ",     " such as ", " e.g.",     " checks ",  " handle",   " without ",
-    " never ",   " don't ",   " do not ",    " likely ",  " means ",   " instead ", " like ",    " for example",
-    " hint:",    " tip:",     " note:",      " usage:",   " so that ", " as soon ", " reports ", " catch",
-    " detects ", " every ",   " what ",      " why ",     " which ",   " where ",   " that ",    " to be ",
-    " is only ", " returns ", " known issue"};
+    " if ",      " when ",      " whether ",  " in case ", " avoid",    " prevent",  " may ",        " might ",
+    " would ",   " should ",    " could be ", " can be ",  " can ",     " how ",     " unless ",     " until ",
+    " usually ", " often ",     " such as ",  " e.g.",     " checks ",  " handle",   " without ",    " never ",
+    " don't ",   " do not ",    " likely ",   " means ",   " instead ", " like ",    " for example", " hint:",
+    " tip:",     " note:",      " usage:",    " so that ", " as soon ", " reports ", " catch",       " detects ",
+    " every ",   " what ",      " why ",      " which ",   " where ",   " that ",    " to be ",      " is only ",
+    " returns ", " known issue"};
 
-constexpr std::string_view kProseLead[] = {" a ",   " an ",     " the ",   " fix",   " detect", " after ", " worry",
-                                           " of ",  " improve", " inject", " for ",  " any ",   " from ",  " our ",
-                                           " bug ", " make ",   " on ",    " with ", " into ",  " its ",   " as "};
+constexpr std::string_view kProseLead[] = {
+    " because", " a ",   " an ",   " the ", " fix",  " detect", " after ", " worry", " of ",   " improve", " inject",
+    " for ",    " any ", " from ", " our ", " bug ", " make ",  " on ",    " with ", " into ", " its ",    " as "};
 constexpr std::string_view kProseTail[] = {"memory errors",   "memory error ",    "memory condition",
                                            "memory handling", "memory situation", "memory case",
                                            "failures",        "memory\" error",   "memory' error"};
@@ -129,23 +183,24 @@ constexpr std::string_view kPinned[] = {"hostalloc",  "pinned",      "page-locke
                                         "pagelocked", "page locked", "hostregister"};
 constexpr std::string_view kShm[] = {"/dev/shm", "shared memory segment", "shm_open", " shm ", "(shm)", "shmget"};
 constexpr std::string_view kHandles[] = {"cublas",  "cudnn",  "cusolver", "cufft",  "cusparse", "hipblas",
-                                         "rocblas", "miopen", "curand",   "onednn", "cutensor", "workspace"};
+                                         "rocblas", "miopen", "curand",   "onednn", "cutensor", " workspace"};
 constexpr std::string_view kOpenCl[] = {"opencl", "cl_", "mem_object", "memory object", "out_of_resources"};
 constexpr std::string_view kDevice[] = {
-    "gpu",         "cuda",      "hipm",         "hip ",       "rocm",      "vram",       "vulkan",
-    "vk_",         "vk::",      "vkalloc",      "npu",        "metal",     "opencl",     "cl_",
-    "tpu",         "hbm",       "dram",         "dml",        "d3d",       "directml",   "xpu",
-    "cumem",       "sycl",      "level_zero",   "device mem", "on device", "device_id",  "video mem",
-    "webgl",       "texture",   "wgpu",         "webgpu",     "rtmalloc",  "mem_object", "out_of_resources",
-    "outofdevice", "of_device", "memory object"};
+    "gpu",         "cuda",      "hipm",          "hip ",       "rocm",      "vram",       "vulkan",
+    "vk_",         "vk::",      "vkalloc",       "npu",        "metal",     "opencl",     "cl_",
+    "tpu",         "hbm",       "dram",          "dml",        "d3d",       "directml",   "xpu",
+    "cumem",       "sycl",      "level_zero",    "device mem", "on device", "device_id",  "video mem",
+    "webgl",       "texture",   "wgpu",          "webgpu",     "rtmalloc",  "mem_object", "out_of_resources",
+    "outofdevice", "of_device", "memory object", "accelerator"};
 constexpr std::string_view kHost[] = {"host mem",  "heap",      "system mem",  "virtual mem",  "cpu mem",
                                       "bad_alloc", "bad alloc", "errno 12",    "errno: 12",    "mmap",
                                       "vm_map",    " ram",      "webassembly", "array buffer", "java",
                                       "llvm",      "errno=12"};
-constexpr std::string_view kDeviceMemory[] = {"device memory", "device_memory", "devicememory", "device mem ",
-                                              "gpu memory",    "video memory",  "vram",         "npu memory"};
-constexpr std::string_view kHolders[] = {"job",    "container", "cgroup", "pod",     "process", "quota",
-                                         "worker", "executor",  "killed", "aborted", "held",    "step"};
+constexpr std::string_view kDeviceMemory[] = {"device memory", "device_memory", "devicememory",
+                                              "device mem ",   "gpu memory",    "video memory",
+                                              "vram",          "npu memory",    "on accelerator"};
+constexpr std::string_view kHolders[] = {"job",      "container", "cgroup",  "pod",  "process", "quota",    "worker",
+                                         "executor", "killed",    "aborted", "held", "step",    "exit code"};
 
 std::string lower(std::string_view line) {
   std::string low(line);
@@ -167,6 +222,19 @@ size_t first_of(std::string_view text, Words words) {
 bool has_digit(std::string_view text) { return text.find_first_of("0123456789") != npos; }
 
 size_t words_in(std::string_view text) { return 1 + static_cast<size_t>(std::count(text.begin(), text.end(), ' ')); }
+
+// "insufficient virtual memory", "no more memory", "Allowed memory size of 134217728 bytes exhausted".
+size_t refused_nearby(std::string_view low) {
+  for (const std::string_view word : kScarce) {
+    const size_t at = low.find(word);
+    if (at == npos) continue;
+    const size_t memory = first_of(low.substr(at + word.size()), kMemoryNames);
+    if (memory != npos && memory < 24) return at;
+  }
+  const size_t memory = low.find("memory");
+  const size_t end = memory == npos ? npos : low.find("exhausted", memory);
+  return end != npos && end - memory < 48 ? memory : npos;
+}
 
 // "allocate", "allocating", "allocation", "malloc(" and so on, with a word of failure near; no "allocator", no
 // "allocated".
@@ -195,8 +263,9 @@ Claim claim_of(std::string_view low) {
     return {Kind::limit, std::min(at, first_of(low, kOver))};
   }
   if (const size_t at = failed_allocation(low); at != npos) return {Kind::allocation, at};
-  if (const size_t at = first_of(low, kRefused); at != npos && has(low, kErrors)) return {Kind::refused, at};
-  return {};
+  if (!has(low, kErrors)) return {};
+  const size_t at = std::min(first_of(low, kRefused), refused_nearby(low));
+  return at == npos ? Claim{} : Claim{Kind::refused, at};
 }
 
 // "torch.OutOfMemoryError:", "java.lang.OutOfMemoryError", "panicked": someone gave up here.
@@ -330,6 +399,11 @@ void tell(std::string_view low, Kind kind, Failure& failure) {
   }
   if (has(low, kHandles)) return is(failure, Arena::device_direct, Cause::workspace);
   if (has(low, kDevice)) return tell_device(low, kind, failure);
+  // A few KiB are refused by a pool of fixed size, not by a machine.
+  constexpr int64_t kSmall = 16 * kMiB;
+  const bool pool = failure.requested_bytes && failure.free_bytes && *failure.free_bytes < *failure.requested_bytes &&
+                    *failure.requested_bytes < kSmall;
+  if (pool) return is(failure, Arena::host, Cause::cap_below_card);
   tell_host(failure, Cause::host_memory);
   failure.memory_is_assumed = !has(low, kHost);
 }

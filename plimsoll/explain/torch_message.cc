@@ -196,7 +196,7 @@ std::optional<Failure> start_ancient(std::string_view line) {
 }
 
 std::optional<Failure> start_host(std::string_view line) {
-  if (contains(line, "DefaultCPUAllocator: ") || contains(line, "] not enough memory: you tried to allocate ")) {
+  if (contains(line, "CPUAllocator: ") || contains(line, "] not enough memory: you tried to allocate ")) {
     Failure failure = of(Arena::host, Backend::cpu);
     failure.requested_bytes = size_after(line, "you tried to allocate ");
     failure.garbage_size = beyond_any_memory(line, "you tried to allocate ");

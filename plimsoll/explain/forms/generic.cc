@@ -46,6 +46,15 @@ constexpr LineForm host_says(std::array<std::string_view, 3> all, std::string_vi
           .headline = headline};
 }
 
+constexpr LineForm own_limit(std::array<std::string_view, 3> all) {
+  return {.backend = Backend::cpu,
+          .arena = Arena::host,
+          .all = all,
+          .says = Cause::cap_below_card,
+          .sure = Confidence::medium,
+          .headline = "The program's own limit on memory is reached"};
+}
+
 constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
   return {.backend = Backend::cpu,
           .arena = Arena::cgroup,
@@ -184,6 +193,12 @@ constexpr LineForm kForms[] = {
     host({"Dataset create call failed in LightGBM", "bad_alloc"}),
     host_says({": out of memory allocating ", " after a total of "}, "A tool of the compiler ran out of RAM"),
     host_says({"Killed signal terminated program"}, "The compiler was killed; most often the machine ran out of RAM"),
+    host_says({"internal compiler error: Killed"}, "The compiler was killed; most often the machine ran out of RAM"),
+    host_says({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
+    host_says({"zsh: killed "}, "A process was killed with signal 9; most often the machine ran out of RAM"),
+    host_says({"No more memory available."}, "The program's own word: the host has no more memory"),  // Mathematica
+    own_limit({"circuit_breaking_exception", "larger than the limit"}),                               // Elasticsearch
+    own_limit({"cache resources exhausted"}),                                                         // ImageMagick
     host_says({"JavaScript heap out of memory"}, "The JavaScript heap reached its own maximum size"),
     cuda({"(2 vs. 0)", "out of memory"}),            // Caffe
     cuda({"is false: CUDA: out of memory"}),         // TVM, MLC
