@@ -280,7 +280,10 @@ class Verdict {
     return std::nullopt;
   }
 
-  bool has_composition() const { return held("parameter") && held("temp"); }
+  // A program that needs little itself did not fill the device.
+  bool has_composition() const {
+    return held("parameter") && held("temp") && *held("parameter") + *held("temp") >= kGiB;
+  }
 
   void composition() {
     const int64_t parameters = *held("parameter");

@@ -15,6 +15,19 @@ constexpr LineForm cuda(std::array<std::string_view, 3> all) {
           .headline = kDriver};
 }
 
+constexpr std::string_view kSignal9 = "A process was killed with signal 9; most often the machine ran out of RAM";
+
+// PyTorch's words about a device, without its figures.
+constexpr LineForm torch_device(Backend backend, std::string_view words) {
+  return {.framework = Framework::torch,
+          .backend = backend,
+          .all = {words},
+          .none = {"Tried to"},
+          .says = Cause::device_full,
+          .sure = Confidence::low,
+          .headline = "The device's memory is full; the message gives no figures"};
+}
+
 // A library on CUDA that says how much it asked for.
 constexpr LineForm sized(std::array<std::string_view, 3> all, std::string_view front) {
   return {.backend = Backend::cuda, .all = all, .figures = {{{&Failure::requested_bytes, front}}}};
@@ -65,6 +78,10 @@ constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
 }
 
 constexpr LineForm kForms[] = {
+    torch_device(Backend::cuda, "rror: CUDA out of memory"),
+    torch_device(Backend::rocm, "rror: HIP out of memory"),
+    torch_device(Backend::xpu, "rror: XPU out of memory"),
+    torch_device(Backend::npu, "rror: NPU out of memory"),
     batch_system({"TERM_MEMLIMIT"}),                              // LSF
     batch_system({"job killed: ", "mem", "exceeded limit"}),      // PBS
     batch_system({"has gone over ", "memory limit"}),             // HTCondor
@@ -195,7 +212,14 @@ constexpr LineForm kForms[] = {
     host_says({"Killed signal terminated program"}, "The compiler was killed; most often the machine ran out of RAM"),
     host_says({"internal compiler error: Killed"}, "The compiler was killed; most often the machine ran out of RAM"),
     host_says({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
-    host_says({"zsh: killed "}, "A process was killed with signal 9; most often the machine ran out of RAM"),
+    host_says({"exited on signal 9"}, kSignal9),    // mpirun
+    host_says({"died due to signal 9"}, kSignal9),  // nvcc
+    host_says({"signal 9 (SIGKILL)"}, kSignal9),
+    host_says({"signal: 9, SIGKILL"}, kSignal9),  // cargo
+    host_says({"Negsignal.SIGKILL"}, kSignal9),   // Airflow
+    host_says({"exited with return code -9"}, kSignal9),
+    host_says({"exited with exit code -9"}, kSignal9),
+    host_says({"zsh: killed "}, kSignal9),
     host_says({"No more memory available."}, "The program's own word: the host has no more memory"),  // Mathematica
     own_limit({"circuit_breaking_exception", "larger than the limit"}),                               // Elasticsearch
     own_limit({"cache resources exhausted"}),                                                         // ImageMagick
