@@ -79,7 +79,11 @@ struct Mark {
 };
 
 // Whose a line or a frame is, by the names of packages and sources in it.
-constexpr Mark kMarks[] = {{"/vllm/", Framework::vllm},
+constexpr Mark kMarks[] = {{"rror: CUDA out of memory", Framework::torch},
+                           {"rror: HIP out of memory", Framework::torch},
+                           {"rror: XPU out of memory", Framework::torch},
+                           {"rror: NPU out of memory", Framework::torch},
+                           {"/vllm/", Framework::vllm},
                            {"sglang/srt", Framework::sglang},
                            {"text_generation_", Framework::tgi},
                            {"torch_npu", Framework::torch},
@@ -170,6 +174,7 @@ void tell_library(std::string_view near, Failure& failure) {
 // Words that name no memory speak of the one that the program works with.
 void tell_fallback(std::string_view before, std::string_view near, Failure& failure) {
   failure.framework = author_of(failure, near);
+  if (failure.framework != Framework::unknown) failure.headline = "Memory was refused: \"{subject}\"";
   if (!failure.memory_is_assumed) return;
   const bool device = has_any(tail(before, 1024), {"cuda", "CUDA", "gpu", "GPU", "ulkan", "npu", "NPU", "TPU", "HIP",
                                                    "_amd", "device", "Device", "Metal"});

@@ -196,9 +196,9 @@ constexpr std::string_view kHost[] = {"host mem",  "heap",      "system mem",  "
                                       "bad_alloc", "bad alloc", "errno 12",    "errno: 12",    "mmap",
                                       "vm_map",    " ram",      "webassembly", "array buffer", "java",
                                       "llvm",      "errno=12"};
-constexpr std::string_view kDeviceMemory[] = {"device memory", "device_memory", "devicememory",
-                                              "device mem ",   "gpu memory",    "video memory",
-                                              "vram",          "npu memory",    "on accelerator"};
+constexpr std::string_view kDeviceMemory[] = {
+    "device memory", "device_memory",  "devicememory", "device mem ", "gpu memory", "video memory", "vram",
+    "npu memory",    "on accelerator", "cuda out of",  "hip out of",  "xpu out of", "npu out of"};
 constexpr std::string_view kHolders[] = {"job",      "container", "cgroup",  "pod",  "process", "quota",    "worker",
                                          "executor", "killed",    "aborted", "held", "step",    "exit code"};
 
@@ -380,6 +380,8 @@ void tell_device(std::string_view low, Kind kind, Failure& failure) {
   if (contains(low, "cuda") || contains(low, "cumem")) failure.backend = Backend::cuda;
   if (contains(low, "vulkan") || contains(low, "vk")) failure.backend = Backend::vulkan;
   if (contains(low, "npu")) failure.backend = Backend::npu;
+  if (contains(low, "xpu")) failure.backend = Backend::xpu;
+  if (contains(low, "hip out of") || contains(low, "rocm")) failure.backend = Backend::rocm;
   if (has(low, kOpenCl)) return is(failure, Arena::device_direct, Cause::unknown);
   const bool named =
       kind == Kind::allocation || contains(low, "alloc") || failure.requested_bytes || has(low, kDeviceMemory);

@@ -17,17 +17,6 @@ constexpr LineForm cuda(std::array<std::string_view, 3> all) {
 
 constexpr std::string_view kSignal9 = "A process was killed with signal 9; most often the machine ran out of RAM";
 
-// PyTorch's words about a device, without its figures.
-constexpr LineForm torch_device(Backend backend, std::string_view words) {
-  return {.framework = Framework::torch,
-          .backend = backend,
-          .all = {words},
-          .none = {"Tried to"},
-          .says = Cause::device_full,
-          .sure = Confidence::low,
-          .headline = "The device's memory is full; the message gives no figures"};
-}
-
 // A library on CUDA that says how much it asked for.
 constexpr LineForm sized(std::array<std::string_view, 3> all, std::string_view front) {
   return {.backend = Backend::cuda, .all = all, .figures = {{{&Failure::requested_bytes, front}}}};
@@ -78,10 +67,6 @@ constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
 }
 
 constexpr LineForm kForms[] = {
-    torch_device(Backend::cuda, "rror: CUDA out of memory"),
-    torch_device(Backend::rocm, "rror: HIP out of memory"),
-    torch_device(Backend::xpu, "rror: XPU out of memory"),
-    torch_device(Backend::npu, "rror: NPU out of memory"),
     batch_system({"TERM_MEMLIMIT"}),                              // LSF
     batch_system({"job killed: ", "mem", "exceeded limit"}),      // PBS
     batch_system({"has gone over ", "memory limit"}),             // HTCondor
