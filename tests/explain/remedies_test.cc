@@ -95,7 +95,7 @@ TEST(Remedies, RowsHaveNamesOfTheirOwnAndSaySomething) {
 TEST(Remedies, EveryRowIsReached) {
   std::set<std::string> reached;
   for_every_audience([&](Situation situation) {
-    for (const char* subject : {"NCCL", "a mapped tensor", "Windows", "TensorRT-LLM", "4096", ""}) {
+    for (const char* subject : {"NCCL", "a mapped tensor", "Windows", "Java", "TensorRT-LLM", "4096", ""}) {
       situation.subject = subject;
       for (const bool bare : {false, true}) {
         if (bare) {
