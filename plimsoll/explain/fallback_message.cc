@@ -410,6 +410,14 @@ void tell(std::string_view low, Kind kind, Failure& failure) {
   failure.memory_is_assumed = !has(low, kHost);
 }
 
+// The line, or what stands around the claim where it is long.
+std::string excerpt(std::string_view line, size_t at) {
+  constexpr size_t kBefore = 50;
+  constexpr size_t kLength = 120;
+  const size_t begin = line.size() <= kLength || at <= kBefore ? 0 : at - kBefore;
+  return (begin > 0 ? "..." : "") + std::string(line.substr(begin, kLength));
+}
+
 std::optional<Failure> start(std::string_view given) {
   const std::string_view line = trim(given);
   if (line.size() < 12 || line.size() > 4000) return std::nullopt;
@@ -423,7 +431,7 @@ std::optional<Failure> start(std::string_view given) {
   failure.is_fallback = true;
   failure.sure = Confidence::low;
   failure.headline = "In a program that no reader knows, memory was refused: \"{subject}\"";
-  failure.subject = line.substr(0, 120);
+  failure.subject = excerpt(line, claim.at);
   read_figures(line, low, failure);
   tell(low, claim.kind, failure);
   return failure;

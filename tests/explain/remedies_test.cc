@@ -98,6 +98,7 @@ TEST(Remedies, EveryRowIsReached) {
     for (const char* subject : {"NCCL", "a mapped tensor", "Windows", "Java", "TensorRT-LLM", "4096", ""}) {
       situation.subject = subject;
       for (const bool bare : {false, true}) {
+        situation.is_fallback = !bare;
         if (bare) {
           situation.version = {1, 9};
           situation.transformers = true;
