@@ -41,6 +41,7 @@ constexpr std::string_view kRefused[] = {
     "memory overflow",
     "memory is insufficient",
     "insufficient memory",
+    "insufficient system resources",
     "not enough memory",
     "not enough gpu memory",
     "not enough device memory",
@@ -172,10 +173,10 @@ constexpr std::string_view kProseTail[] = {"memory errors",   "memory error ",  
                                            "memory handling", "memory situation", "memory case",
                                            "failures",        "memory\" error",   "memory' error"};
 
-constexpr std::string_view kCode[] = {
-    "in str(", "== \"",   "=\\\"",   "(\"",    "('",      "= \"",    "f\"",     "raise ",
-    "throw ",  "except ", "catch (", "catch(", "return ", "printf",  "#define", "assert_",
-    "def ",    "=== ",    "](http",  "</",     "/>",      "::test_", "pytest.", "endif"};
+constexpr std::string_view kCode[] = {"in str(", "== \"",   "=\\\"",   "(\"",     "('",     "= \"",    "f\"",
+                                      "raise ",  "throw ",  "except ", "catch (", "catch(", "return ", "printf",
+                                      "#define", "assert_", "expect_", "def ",    "=== ",   "](http",  "</",
+                                      "/>",      "::test_", "pytest.", "endif"};
 constexpr std::string_view kProse[] = {"//", "/*", "* ", "> ", "| ",     "#",  "- ", "+ ", "`",
                                        "<",  "$ ", "% ", "% ", "\"\"\"", "\\", "@",  "^"};
 
@@ -306,7 +307,7 @@ bool is_spoken_of(std::string_view line, std::string_view low, Claim claim) {
 bool is_text_or_code(std::string_view low) {
   const auto starts = [&](std::string_view mark) { return low.starts_with(mark); };
   const bool quoted = low[0] == '"' && !contains(low, "\":");
-  return quoted || low.ends_with("{") || low.ends_with(";") || has(low, kCode) ||
+  return quoted || low.ends_with("{") || (low.ends_with(";") && contains(low, " = ")) || has(low, kCode) ||
          std::any_of(std::begin(kProse), std::end(kProse), starts);
 }
 

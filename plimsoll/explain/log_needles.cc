@@ -138,6 +138,8 @@ const Needles& log_needles() {
       "rror: Killed",
       "WorkerLostError",
       "zsh: killed",
+      "mem_buffer != NULL",
+      "nsufficient system",
       "on signal 9",
       "to signal 9",
       "signal 9 (SIG",

@@ -229,7 +229,7 @@ std::optional<Failure> start_library(std::string_view line) {
 // The driver's word alone: which memory it was, a message does not tell.
 std::optional<Failure> start_driver(std::string_view line) {
   const bool nccl = contains(line, "Cuda failure") && contains(line, "out of memory");
-  const bool hip = contains(line, "HIP error: out of memory");
+  const bool hip = contains(line, "HIP error: out of memory") || contains(line, "ROCm error: out of memory");
   if (!nccl && !hip && !contains(line, "CUDA error: out of memory")) return std::nullopt;
   if (contains(line, "cudaMalloc failed")) return std::nullopt;
   const bool julia = contains(line, "(code #2");
