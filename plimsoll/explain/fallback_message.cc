@@ -230,7 +230,7 @@ size_t refused_nearby(std::string_view low) {
     const size_t at = low.find(word);
     if (at == npos) continue;
     const size_t memory = first_of(low.substr(at + word.size()), kMemoryNames);
-    if (memory != npos && memory < 24) return at;
+    if (memory < 24) return at;  // npos is not
   }
   const size_t memory = low.find("memory");
   const size_t end = memory == npos ? npos : low.find("exhausted", memory);
