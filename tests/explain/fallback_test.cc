@@ -61,8 +61,9 @@ TEST(Fallback, FiguresDecideWhereThereAreSome) {
                            "1.00 GiB")
                 .cause,
             Cause::fragmentation);
-  EXPECT_EQ(only_diagnosis("E zork: device memory allocation of 30.00 GiB failed, total: 24.00 GiB").cause,
-            Cause::request_too_large);
+  const Diagnosis large = only_diagnosis("E zork: device memory allocation of 30.00 GiB failed, total: 24.00 GiB");
+  EXPECT_EQ(large.cause, Cause::request_too_large);
+  EXPECT_EQ(large.confidence, Confidence::medium) << "of a known program it would be high";
 }
 
 TEST(Fallback, ClaimsNoProseNoCodeAndNothingThatWentOn) {
