@@ -116,7 +116,17 @@ constexpr Mark kMarks[] = {{"rror: CUDA out of memory", Framework::torch},
                            {"org.apache.spark", Framework::spark},
                            {"Spark", Framework::spark},
                            {"slurm", Framework::slurm},
-                           {"mlx", Framework::mlx}};
+                           {"mlx", Framework::mlx},
+                           {"OutOfMemoryError in replica", Framework::torch},
+                           {"Triton Error [", Framework::torch},
+                           {"CUDA driver error: ", Framework::torch},
+                           {"HIP error: hip", Framework::torch},
+                           {"nccl", Framework::torch},
+                           {"NCCL", Framework::torch},
+                           {"tensorflow.python", Framework::tensorflow},
+                           {"XlaRuntimeError", Framework::jax},
+                           {"MXNetError", Framework::mxnet},
+                           {"llama runner", Framework::ggml}};
 
 Framework marked(std::string_view text) {
   const auto mark = std::find_if(std::begin(kMarks), std::end(kMarks),
@@ -150,7 +160,7 @@ void tell_xla(std::string_view near, Failure& failure) {
 constexpr std::string_view kJava = "Java";
 
 bool speaks_of_spark(std::string_view text) {
-  return has_any(text, {"spark", "Spark", "TaskSetManager", "dispatcher-event-loop"});
+  return has_any(text, {"spark", "Spark", "TaskSetManager", "dispatcher-event-loop", "Py4J"});
 }
 
 // A heap that is full is Spark's only where Spark is spoken of.
@@ -220,6 +230,8 @@ void add_context(std::string_view before, Failure& failure) {
   if (failure.framework == Framework::jax) tell_xla(near, failure);
   if (failure.framework == Framework::spark) tell_java(before, failure);
   if (failure.framework == Framework::torch && failure.arena == Arena::device_direct) tell_library(near, failure);
+  const bool nobodys = failure.framework == Framework::unknown && failure.arena == Arena::device;
+  if (nobodys && !failure.is_fallback) failure.framework = marked(failure.message);
   if (failure.framework == Framework::unknown && failure.arena == Arena::host) {
     failure.framework = owner_of(near);
     if (contains(near, "torch/utils/data")) failure.subject = "DataLoader workers";

@@ -67,8 +67,9 @@ constexpr std::string_view kScarce[] = {"insufficient ",   "not enough ", "no mo
                                         "cannot enlarge ", "short of ",   "lack of "};
 constexpr std::string_view kMemoryNames[] = {"memory", "ram ", "vram", "dram"};
 
-constexpr std::string_view kFails[] = {"fail",   "cannot", "can't", "can not", "could not", "couldn't", "not possible",
-                                       "unable", "refuse", "error", "denied",  "not be ",   "not able", "impossible"};
+constexpr std::string_view kFails[] = {"fail",     "cannot",       "can't",    "can not",    "could not",
+                                       "couldn't", "not possible", "unable",   "refuse",     "error",
+                                       "denied",   "not be ",      "not able", "impossible", "not available"};
 
 // What is asked for when it is memory that is allocated, and not a port or an address.
 constexpr std::string_view kMemory[] = {"memory", "buffer", "byte", "malloc", "heap",     "tensor", "array",
@@ -103,8 +104,8 @@ constexpr std::string_view kOverLargest[] = {"larger than max",      "larger tha
 constexpr std::string_view kKills[] = {"killed", "terminated", "sigkill", "code 137", "(137)", "restarting", "evicted"};
 constexpr std::string_view kKilledFor[] = {"too much memory",  "memory issue",  "memory usage",  "memory pressure",
                                            "excessive memory", "memory limit",  "out of memory", "due to memory",
-                                           "memory quota",     "low on memory", "oom-kill",      "oom kill",
-                                           "out-of-memory"};
+                                           "memory quota",     "low on memory", "oom-kill",      "due to oom",
+                                           "oom kill",         "out-of-memory"};
 
 constexpr std::string_view kErrors[] = {"error",   "exception",     "fatal",  "panic",        "abort",    "fail",
                                         "cannot",  "can't",         "unable", "could not",    "critical", "terminate",
@@ -187,12 +188,12 @@ constexpr std::string_view kHandles[] = {"cublas",  "cudnn",  "cusolver", "cufft
                                          "rocblas", "miopen", "curand",   "onednn", "cutensor", " workspace"};
 constexpr std::string_view kOpenCl[] = {"opencl", "cl_", "mem_object", "memory object", "out_of_resources"};
 constexpr std::string_view kDevice[] = {
-    "gpu",         "cuda",      "hipm",          "hip ",       "rocm",      "vram",       "vulkan",
-    "vk_",         "vk::",      "vkalloc",       "npu",        "metal",     "opencl",     "cl_",
-    "tpu",         "hbm",       "dram",          "dml",        "d3d",       "directml",   "xpu",
-    "cumem",       "sycl",      "level_zero",    "device mem", "on device", "device_id",  "video mem",
-    "webgl",       "texture",   "wgpu",          "webgpu",     "rtmalloc",  "mem_object", "out_of_resources",
-    "outofdevice", "of_device", "memory object", "accelerator"};
+    "gpu",         "cuda",      "hipm",       "hip ",       "rocm",          "vram",          "vulkan",
+    "vk_",         "vk::",      "vkalloc",    "npu",        "metal",         "opencl",        "cl_",
+    "tpu",         "hbm",       "dram",       "dml",        "d3d",           "directml",      "xpu",
+    "cumem",       "sycl",      "level_zero", "device mem", "on device",     "device_id",     "video mem",
+    "webgl",       "texture",   "wgpu",       "webgpu",     "rtmalloc",      "mem_object",    "out_of_resources",
+    "outofdevice", "of_device", "hiperror",   "mtlbuffer",  "commandbuffer", "memory object", "accelerator"};
 constexpr std::string_view kHost[] = {"host mem",  "heap",      "system mem",  "virtual mem",  "cpu mem",
                                       "bad_alloc", "bad alloc", "errno 12",    "errno: 12",    "mmap",
                                       "vm_map",    " ram",      "webassembly", "array buffer", "java",

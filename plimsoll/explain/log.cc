@@ -149,9 +149,14 @@ class Collector {
     return true;
   }
 
-  // And gives way to one that has a reader.
+  // And gives way to one that has a reader, as the driver's bare word does to whoever asked.
   void drop_vaguer(const Failure& later) {
-    if (!is_near(later) || !findings_.failures.back().is_fallback) return;
+    if (!is_near(later)) return;
+    const Failure& known = findings_.failures.back();
+    const bool bare = known.framework == Framework::unknown && !known.requested_bytes &&
+                      later.framework != Framework::unknown && known.arena == Arena::device &&
+                      later.arena == Arena::device;
+    if (!known.is_fallback && !bare) return;
     findings_.failures.pop_back();
     forget_dropped();
   }

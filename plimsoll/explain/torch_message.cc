@@ -165,7 +165,10 @@ std::optional<Failure> start_mps(std::string_view line) {
 }
 
 std::optional<Failure> start_device(std::string_view line) {
-  const auto rest = after(line, " out of memory. ");
+  auto rest = after(line, " out of memory. ");
+  if (const auto bare = after(line, "torch.OutOfMemoryError: ")) {
+    if (bare->starts_with("Tried to allocate ")) return read_clauses(*bare, Backend::cuda);
+  }
   const Backend backend = contains(line, "CUDA out of memory")  ? Backend::cuda
                           : contains(line, "HIP out of memory") ? Backend::rocm
                           : contains(line, "XPU out of memory") ? Backend::xpu

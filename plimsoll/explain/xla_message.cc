@@ -56,6 +56,22 @@ std::optional<Failure> start_compiler(std::string_view line) {
   return failure;
 }
 
+// "Program hbm requirement 17.20G exceeds 15.48G", "Allocation (size=16106127360) would exceed memory
+// (size=17179869184)"
+std::optional<Failure> start_requirement(std::string_view line) {
+  const auto program = after(line, "Program hbm requirement ");
+  const auto buffer = after(line, "Allocation (size=");
+  const bool refused = contains(line, "would exceed memory (size=");
+  if (!(program && contains(*program, " exceeds ")) && !(buffer && refused)) return std::nullopt;
+  Failure failure = of_xla();
+  failure.backend = Backend::tpu;
+  failure.device = "hbm";
+  if (program) failure.allocated_bytes = leading_size(*program);
+  if (buffer) failure.requested_bytes = leading_size(*buffer);
+  failure.total_bytes = program ? size_after(*program, " exceeds ") : size_after(*buffer, "memory (size=");
+  return failure;
+}
+
 // "Error allocating device buffer: Attempting to allocate 8.00M. That was not possible. There are 6.43M free."
 std::optional<Failure> start_buffer(std::string_view line) {
   if (!contains(line, "That was not possible. There are ")) return std::nullopt;
@@ -85,7 +101,8 @@ std::optional<Failure> start_dump(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form : {start_runtime, start_stream_ordered, start_compiler, start_buffer, start_code, start_dump}) {
+  for (const auto form :
+       {start_runtime, start_stream_ordered, start_compiler, start_requirement, start_buffer, start_code, start_dump}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

@@ -110,6 +110,7 @@ constexpr LineForm kForms[] = {
      .figures = {{{&Failure::requested_bytes, "alloc size : "},
                   {&Failure::total_bytes, "total mem size : "},
                   {&Failure::allocated_bytes, "TotalUsedMemStatistics : "}}}},
+    {.backend = Backend::cuda, .all = {"NvMapMemAlloc", "error 12"}},  // Jetson's driver
     {.backend = Backend::npu,
      .all = {"Memory_Allocation_Failure("},  // Ascend's runtime; the size follows
      .figures = {{{&Failure::requested_bytes, ", size:"}}}},
@@ -137,7 +138,7 @@ constexpr LineForm kForms[] = {
     {.backend = Backend::npu, .all = {"nrt_", "Allocation Failure"}},
     {.framework = Framework::torch,
      .backend = Backend::npu,
-     .all = {"PT_DEVMEM Allocation failed for size::"},  // Gaudi
+     .all = {"PT_DEVMEM Allocation failed"},  // Gaudi
      .figures = {{{&Failure::requested_bytes, "for size::"}}}},
     {.backend = Backend::npu,
      .all = {"Cannot fit all variable data onto one or more tiles"},  // Graphcore
@@ -152,7 +153,7 @@ constexpr LineForm kForms[] = {
      .headline = "The program does not fit the memory of the processor's tiles"},
     {.framework = Framework::torch,
      .backend = Backend::mps,
-     .all = {"kIOGPUCommandBufferCallbackErrorOutOfMemory"},
+     .all = {"CommandBufferCallbackErrorOutOfMemory"},
      .none = {"error: Insufficient"},  // llama.cpp's line, which has its own reader
      .says = Cause::device_full,
      .sure = Confidence::low,
@@ -197,8 +198,11 @@ constexpr LineForm kForms[] = {
     host_says({"Killed signal terminated program"}, "The compiler was killed; most often the machine ran out of RAM"),
     host_says({"internal compiler error: Killed"}, "The compiler was killed; most often the machine ran out of RAM"),
     host_says({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
-    host_says({"exited on signal 9"}, kSignal9),    // mpirun
-    host_says({"died due to signal 9"}, kSignal9),  // nvcc
+    host_says({"srun: error:", "task ", ": Killed"}, kSignal9),
+    host_says({"interrupted by signal 9"}, kSignal9),  // PyCharm
+    host({"Reason: 'MemoryError()'"}),                 // multiprocessing
+    host_says({"exited on signal 9"}, kSignal9),       // mpirun
+    host_says({"died due to signal 9"}, kSignal9),     // nvcc
     host_says({"signal 9 (SIGKILL)"}, kSignal9),
     host_says({"signal: 9, SIGKILL"}, kSignal9),  // cargo
     host_says({"Negsignal.SIGKILL"}, kSignal9),   // Airflow
