@@ -73,6 +73,129 @@ Framework owner_of(std::string_view near) {
   return Framework::unknown;
 }
 
+struct Mark {
+  std::string_view text;
+  Framework framework;
+};
+
+// Whose a line or a frame is, by the names of packages and sources in it.
+constexpr Mark kMarks[] = {{"rror: CUDA out of memory", Framework::torch},
+                           {"rror: HIP out of memory", Framework::torch},
+                           {"rror: XPU out of memory", Framework::torch},
+                           {"rror: NPU out of memory", Framework::torch},
+                           {"/vllm/", Framework::vllm},
+                           {"sglang/srt", Framework::sglang},
+                           {"text_generation_", Framework::tgi},
+                           {"torch_npu", Framework::torch},
+                           {"torch_xla", Framework::torch},
+                           {"bitsandbytes", Framework::torch},
+                           {"xla_client/xla_", Framework::torch},
+                           {"/torch/", Framework::torch},
+                           {"\\torch\\", Framework::torch},
+                           {"deepspeed", Framework::torch},
+                           {"c10/", Framework::torch},
+                           {"keras/src/backend/t", Framework::tensorflow},
+                           {"tensorflow/", Framework::tensorflow},
+                           {"jaxlib", Framework::jax},
+                           {"/jax/", Framework::jax},
+                           {"jax.errors", Framework::jax},
+                           {"pjrt", Framework::jax},
+                           {"mxnet", Framework::mxnet},
+                           {"paddle", Framework::paddle},
+                           {"xgboost", Framework::xgboost},
+                           {"/rmm/", Framework::rmm},
+                           {"RMM", Framework::rmm},
+                           {"cudf", Framework::rmm},
+                           {"cupy", Framework::cupy},
+                           {"numba", Framework::numba},
+                           {"onnxruntime", Framework::onnxruntime},
+                           {"nvinfer", Framework::tensorrt},
+                           {"[TRT]", Framework::tensorrt},
+                           {"ggml", Framework::ggml},
+                           {"llama.cpp", Framework::ggml},
+                           {"org.apache.spark", Framework::spark},
+                           {"Spark", Framework::spark},
+                           {"slurm", Framework::slurm},
+                           {"mlx", Framework::mlx},
+                           {"OutOfMemoryError in replica", Framework::torch},
+                           {"Triton Error [", Framework::torch},
+                           {"CUDA driver error: ", Framework::torch},
+                           {"HIP error: hip", Framework::torch},
+                           {"nccl", Framework::torch},
+                           {"NCCL", Framework::torch},
+                           {"tensorflow.python", Framework::tensorflow},
+                           {"XlaRuntimeError", Framework::jax},
+                           {"MXNetError", Framework::mxnet},
+                           {"llama runner", Framework::ggml}};
+
+Framework marked(std::string_view text) {
+  const auto mark = std::find_if(std::begin(kMarks), std::end(kMarks),
+                                 [&](const Mark& candidate) { return contains(text, candidate.text); });
+  return mark == std::end(kMarks) ? Framework::unknown : mark->framework;
+}
+
+// The file of the innermost frame; empty without a traceback.
+std::string_view innermost_file(std::string_view near) {
+  const size_t at = near.rfind("File \"");
+  return at == std::string_view::npos ? std::string_view{} : near.substr(at + 6, near.find('"', at + 6) - at - 6);
+}
+
+// The line itself tells best, then the code that was running.
+Framework author_of(const Failure& failure, std::string_view near) {
+  const Framework by_line = marked(failure.message);
+  return by_line != Framework::unknown ? by_line : marked(innermost_file(near));
+}
+
+// XLA runs under three frameworks, and its words are the same in all.
+void tell_xla(std::string_view near, Failure& failure) {
+  const std::string_view close = tail(near, 2048);
+  if (has_any(failure.message, {"xla_client/xla_", "Bad StatusOr access"}) ||
+      has_any(close, {"torch_xla", "xla_client/xla_"})) {
+    failure.framework = Framework::torch;
+  } else if (has_any(close, {"keras/src/backend/tensorflow", "tensorflow/python", "/tensorflow/"})) {
+    failure.framework = Framework::tensorflow;
+  }
+}
+
+constexpr std::string_view kJava = "Java";
+
+bool speaks_of_spark(std::string_view text) {
+  return has_any(text, {"spark", "Spark", "TaskSetManager", "dispatcher-event-loop", "Py4J"});
+}
+
+// A heap that is full is Spark's only where Spark is spoken of.
+void tell_java(std::string_view before, Failure& failure) {
+  const bool heap = contains(failure.message, "java.lang.OutOfMemoryError");
+  if (!heap || speaks_of_spark(failure.message) || speaks_of_spark(tail(before, 4096))) return;
+  failure.framework = Framework::unknown;
+  failure.subject = kJava;
+}
+
+// A library's handle is PyTorch's only where PyTorch speaks.
+void tell_library(std::string_view near, Failure& failure) {
+  const bool torch = contains(failure.message, "RuntimeError: CUDA error") ||
+                     contains(failure.message, "when calling `") || has_any(near, {"/torch/", "\\torch\\"}) ||
+                     contains(failure.message, "cuDNN error");
+  if (torch || !contains(failure.message, "STATUS_")) return;
+  const bool foreign = has_any(failure.message, {"encountered at: ", "unwrap()", "panicked", "raft"});
+  const Framework author = author_of(failure, near);
+  if (foreign || author != Framework::unknown) failure.framework = author;
+}
+
+// Words that name no memory speak of the one that the program works with.
+void tell_fallback(std::string_view before, std::string_view near, Failure& failure) {
+  failure.framework = author_of(failure, near);
+  if (failure.framework != Framework::unknown) failure.headline = "Memory was refused: \"{subject}\"";
+  if (!failure.memory_is_assumed) return;
+  const bool device = has_any(tail(before, 1024), {"cuda", "CUDA", "gpu", "GPU", "ulkan", "npu", "NPU", "TPU", "HIP",
+                                                   "_amd", "device", "Device", "Metal"});
+  if (!device && failure.framework != Framework::torch && failure.framework != Framework::jax) return;
+  failure.arena = Arena::device;
+  failure.backend = Backend::unknown;
+  const bool allocates = failure.requested_bytes || has_any(failure.message, {"alloc", "Alloc"});
+  failure.says = allocates ? Cause::device_full : Cause::unknown;
+}
+
 // "Limit: 10895179776", "InUse: 10867310592": they stand before the error when the log was cut.
 void add_allocator_statistics(std::string_view before, Failure& failure) {
   const std::string_view near = tail(before, 4096);
@@ -103,6 +226,12 @@ void add_context(std::string_view before, Failure& failure) {
   const std::string_view near = nearest(before);
   failure.place = user_frame_of_traceback(before);
   tell_pinned(before, failure);
+  if (failure.is_fallback) tell_fallback(before, near, failure);
+  if (failure.framework == Framework::jax) tell_xla(near, failure);
+  if (failure.framework == Framework::spark) tell_java(before, failure);
+  if (failure.framework == Framework::torch && failure.arena == Arena::device_direct) tell_library(near, failure);
+  const bool nobodys = failure.framework == Framework::unknown && failure.arena == Arena::device;
+  if (nobodys && !failure.is_fallback) failure.framework = marked(failure.message);
   if (failure.framework == Framework::unknown && failure.arena == Arena::host) {
     failure.framework = owner_of(near);
     if (contains(near, "torch/utils/data")) failure.subject = "DataLoader workers";
@@ -116,6 +245,13 @@ void add_context(std::string_view before, Failure& failure) {
   if (failure.task == Task::unknown) failure.task = task_of(near, failure.engine);
   const bool bfc = failure.framework == Framework::tensorflow || failure.framework == Framework::jax;
   if (bfc && is_device(failure)) add_allocator_statistics(before, failure);
+}
+
+bool add_java_frame(std::string_view line, Failure& failure) {
+  if (failure.subject != kJava || !contains(line, "at org.apache.spark")) return false;
+  failure.framework = Framework::spark;
+  failure.subject.clear();
+  return true;
 }
 
 OptionalBytes announced_device_bytes(std::string_view line) {

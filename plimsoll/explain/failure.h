@@ -59,6 +59,8 @@ struct Failure {
   bool suggests_expandable = false;  // PyTorch's standing hint
   bool expandable_is_on = false;     // the log shows that they were set, the hint aside
   bool pinned_nearby = false;        // the traceback or the lines above speak of pinned memory
+  bool is_fallback = false;          // no reader knows who said it; such a diagnosis is never sure
+  bool memory_is_assumed = false;    // the words do not say which memory; the host's is the usual one
   OptionalBytes requested_bytes;
   OptionalBytes total_bytes;         // of the device
   OptionalBytes free_bytes;          // of the device, as the driver says
@@ -89,8 +91,9 @@ extern const MessageForm kTorchForm;
 extern const MessageForm kTensorflowForm;
 extern const MessageForm kXlaForm;
 extern const MessageForm kKernelForm;
-extern const MessageForm kOtherForm;    // Plimsoll itself, Python alone
-extern const MessageForm kGenericForm;  // the last of them, for after all others
-extern const MessageForm kTableForm;    // all that the tables of plimsoll/explain/line_form.h know
+extern const MessageForm kOtherForm;     // Plimsoll itself, Python alone
+extern const MessageForm kGenericForm;   // rarer frameworks, for after the others
+extern const MessageForm kFallbackForm;  // the words of programs that nobody knows, for after all of them
+extern const MessageForm kTableForm;     // all that the tables of plimsoll/explain/line_form.h know
 
 }  // namespace plimsoll::explain

@@ -4,9 +4,11 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "plimsoll/explain/context.h"
 #include "plimsoll/explain/line_form.h"
+#include "plimsoll/explain/log_merge.h"
 #include "plimsoll/explain/log_needles.h"
 #include "plimsoll/explain/text_scan.h"
 
@@ -17,18 +19,11 @@ constexpr size_t kBuffer = 1 << 20;
 constexpr size_t kBefore = 16 << 10;  // kept in front of a line, for the traceback above it
 constexpr size_t kLongestLine = 32 << 10;
 constexpr size_t kMostFailures = 1000;
-constexpr int kFollow = 64;  // lines looked at after one that meant something
+constexpr int kFollow = 64;    // lines looked at after one that meant something
+constexpr int64_t kNear = 40;  // lines within which a report that nobody knows is another one's echo
 
-const MessageForm* const kForms[] = {&kTableForm, &kTorchForm,  &kOtherForm,  &kTensorflowForm,
-                                     &kXlaForm,   &kKernelForm, &kGenericForm};
-
-// Whether two figures are the same as far as messages round them: to hundredths of their unit.
-bool same_size(OptionalBytes a, OptionalBytes b) {
-  if (!a || !b) return false;
-  int64_t unit = 1;
-  while (unit <= std::max(*a, *b) / 1024) unit *= 1024;
-  return std::abs(*a - *b) <= unit * 6 / 1000;
-}
+const MessageForm* const kForms[] = {&kTableForm, &kTorchForm,  &kOtherForm,   &kTensorflowForm,
+                                     &kXlaForm,   &kKernelForm, &kGenericForm, &kFallbackForm};
 
 // Puts the lines of each rank together into failures.
 class Collector {
@@ -48,6 +43,8 @@ class Collector {
     note_settings(rest);
     if (const auto bytes = announced_device_bytes(rest)) device_bytes_ = bytes;
     if (contains(rest, "Skipping tactic")) return drop_warning(open);
+    if (went_on_with_less(rest)) return drop_probe();
+    if (contains(rest, "Could not find any implementation for node")) return no_tactic_left(open);
     if (const auto summary = start_memory_summary(rest)) {
       open.summary = findings_.summaries.size();
       findings_.summaries.push_back(*summary);
@@ -90,7 +87,7 @@ class Collector {
     }
     if (open.failure == kNone) return false;
     Failure& failure = findings_.failures[open.failure];
-    const bool belongs = open.form->add(line, failure) || kXlaForm.add(line, failure);
+    const bool belongs = open.form->add(line, failure) || kXlaForm.add(line, failure) || add_java_frame(line, failure);
     if (belongs && failure.framework == Framework::jax) open.device_limit = failure.allowed_bytes;
     return belongs;
   }
@@ -102,8 +99,9 @@ class Collector {
     failure.rank = rank;
     failure.expandable_is_on = expandable_is_on_;
     add_context(before, failure);
-    if (open.failure != kNone && merge(failure, findings_.failures[open.failure])) return;
-    if (repeats(failure, open, form)) return;
+    if (open.failure != kNone && merge_failure(failure, findings_.failures[open.failure])) return;
+    if (repeats(failure, open, form) || is_echo(failure)) return;
+    drop_vaguer(failure);
     const bool bfc = failure.framework == Framework::tensorflow && failure.arena == Arena::device;
     if (bfc && !failure.total_bytes) failure.total_bytes = device_bytes_;
     if (findings_.failures.size() == kMostFailures) {
@@ -117,89 +115,80 @@ class Collector {
     findings_.failures.push_back(std::move(failure));
   }
 
+  // Trainers probe for the largest batch, or leave a batch out, and go on.
+  static bool went_on_with_less(std::string_view line) {
+    constexpr std::string_view kWords[] = {"Using batch-size ",       "trying batch size ", "Decreasing batch size to",
+                                           "Reducing batch size to",  "kipping batch",      "retrying with tiled",
+                                           "retrying with a smaller", "recover from OOM"};
+    return std::any_of(std::begin(kWords), std::end(kWords), [&](auto word) { return contains(line, word); });
+  }
+
+  bool drop_probe() {
+    const bool device = !findings_.failures.empty() && findings_.failures.back().arena == Arena::device;
+    if (!device || findings_.lines - findings_.failures.back().line > kNear) return false;
+    findings_.failures.pop_back();
+    ++findings_.not_failures;
+    forget_dropped();
+    return true;
+  }
+
+  bool is_near(const Failure& later) const {
+    return !findings_.failures.empty() && later.line - findings_.failures.back().line <= kNear;
+  }
+
+  // What only the reader of last resort claims is an echo of the report before it, if there is one. Of two such, the
+  // one with figures stays.
+  bool is_echo(const Failure& later) {
+    if (!later.is_fallback || !is_near(later)) return false;
+    Failure& known = findings_.failures.back();
+    if (known.is_fallback && !known.requested_bytes && later.requested_bytes) {
+      const int64_t line = known.line;
+      known = later;
+      known.line = line;
+    }
+    return true;
+  }
+
+  // And gives way to one that has a reader, as the driver's bare word does to whoever asked.
+  void drop_vaguer(const Failure& later) {
+    if (!is_near(later)) return;
+    const Failure& known = findings_.failures.back();
+    const bool bare = known.framework == Framework::unknown && !known.requested_bytes &&
+                      later.framework != Framework::unknown && known.arena == Arena::device &&
+                      later.arena == Arena::device;
+    if (!known.is_fallback && !bare) return;
+    findings_.failures.pop_back();
+    forget_dropped();
+  }
+
+  void forget_dropped() {
+    for (auto& [rank, other] : open_) {
+      if (other.failure != kNone && other.failure >= findings_.failures.size()) other.failure = kNone;
+    }
+  }
+
   // TensorRT logs an error for each tactic that has no room, and then takes another.
   bool drop_warning(Open& open) {
     while (!findings_.failures.empty()) {
       const Failure& last = findings_.failures.back();
       if (last.framework != Framework::tensorrt || last.raised) break;
+      skipped_ = last;
       findings_.failures.pop_back();
       ++findings_.not_failures;
     }
-    for (auto& [rank, other] : open_) {
-      if (other.failure >= findings_.failures.size()) other.failure = kNone;
-    }
+    forget_dropped();
     open.failure = kNone;
     return true;
   }
 
-  // The same told again: more lines of one report, a second try with less, the exception after the allocator's log.
-  static bool merge(const Failure& later, Failure& known) {
-    return merge_kernel(later, known) || merge_retry(later, known) || merge_family(later, known) ||
-           merge_allocator(later, known) || is_ancient_echo(later, known);
-  }
-
-  static bool merge_kernel(const Failure& later, Failure& known) {
-    const bool kernel = later.framework == Framework::kernel && known.framework == Framework::kernel;
-    if (!kernel || later.line - known.line >= 2000 || contains(later.message, "invoked oom-killer") ||
-        contains(known.message, "Killed process") || !kKernelForm.add(later.message, known)) {
-      return false;
-    }
-    if (contains(later.message, "Kill")) known.message = later.message;
-    return true;
-  }
-
-  // Before 1.0 PyTorch's C library logged, and then Python raised.
-  static bool is_ancient_echo(const Failure& later, const Failure& known) {
-    const auto ancient = [](const Failure& failure) {
-      return failure.framework == Framework::torch && failure.version == Version{0, 3};
-    };
-    return ancient(later) && ancient(known) && later.line - known.line < 200;
-  }
-
-  // TensorFlow tries to reserve the card, or to pin memory, again and again with less.
-  static bool merge_retry(const Failure& later, Failure& known) {
-    const bool retry = later.subject == known.subject && later.framework == known.framework &&
-                       (later.subject == "preallocation" || later.subject == "pinned");
-    if (retry) ++known.occurrences;
-    return retry;
-  }
-
-  // Some say one failure in several lines, each of which could open a report: the one with figures stays.
-  static bool merge_family(const Failure& later, Failure& known) {
-    const bool table = later.form != nullptr && known.form != nullptr && later.framework == known.framework;
-    const bool near = later.line - known.line < 20;
-    const bool same =
-        !later.requested_bytes || !known.requested_bytes || *later.requested_bytes == *known.requested_bytes;
-    const bool same_memory = later.arena == known.arena || !later.requested_bytes;
-    if (!table || !near || !same || !same_memory) return false;
-    if (!known.requested_bytes && later.requested_bytes) known.requested_bytes = later.requested_bytes;
-    if (!known.says && later.says) {
-      known.says = later.says;
-      known.sure = later.sure;
-      known.headline = later.headline;
-    }
-    if (known.backend == Backend::unknown) known.backend = later.backend;
-    known.raised = known.raised || later.raised;
-    return true;
-  }
-
-  // An allocator logs, then the framework raises. What could not be reserved at the start is then no failure of its
-  // own.
-  static bool merge_allocator(const Failure& later, Failure& known) {
-    const bool one_family = (later.framework == Framework::tensorflow || later.framework == Framework::jax) &&
-                            (known.framework == Framework::tensorflow || known.framework == Framework::jax);
-    if (one_family && contains(later.message, "BufferAssignment OOM Debugging")) return true;  // more of the same
-    if (one_family && known.subject == "preallocation" && later.arena == Arena::device) {
-      known = later;
-      return true;
-    }
-    if (!one_family || !same_size(later.requested_bytes, known.requested_bytes)) return false;
-    known.framework = later.framework;
-    known.raised = known.raised || later.raised;
-    known.message = later.message;
-    if (!later.subject.empty()) known.subject = later.subject;
-    if (known.place.empty()) known.place = later.place;
-    if (later.arena != Arena::device) known.arena = later.arena;
+  // Unless no other is left.
+  bool no_tactic_left(Open& open) {
+    if (!skipped_ || findings_.failures.size() >= kMostFailures) return false;
+    skipped_->raised = true;
+    open.failure = findings_.failures.size();
+    open.form = &kTableForm;
+    findings_.failures.push_back(*std::exchange(skipped_, std::nullopt));
+    --findings_.not_failures;
     return true;
   }
 
@@ -216,22 +205,11 @@ class Collector {
     return false;
   }
 
-  // A notebook or a chained exception tells the same message twice, in different wrapping.
-  static bool same_message(std::string_view a, std::string_view b) {
-    const auto core = [](std::string_view text) {
-      const size_t at = text.find("out of memory");
-      return at == std::string_view::npos ? text : text.substr(at, 200);
-    };
-    const std::string_view x = core(a);
-    const std::string_view y = core(b);
-    const size_t common = std::min(x.size(), y.size());
-    return a == b || (common >= 60 && x.substr(0, common) == y.substr(0, common));
-  }
-
   LogFindings& findings_;
   std::map<std::string, Open> open_;
   bool expandable_is_on_ = false;
-  OptionalBytes device_bytes_;  // as a framework announced it when it started
+  OptionalBytes device_bytes_;      // as a framework announced it when it started
+  std::optional<Failure> skipped_;  // the last tactic that had no room
 };
 
 // Logs that PowerShell wrote are UTF-16. All that matters in them is ASCII.
@@ -386,7 +364,7 @@ std::string_view log_forms() {
          "torch.cuda.memory_summary, TensorFlow, JAX and XLA, vLLM, SGLang, TGI, llama.cpp, ollama, MLX, TensorRT, "
          "ONNX "
          "Runtime, Paddle, MXNet, XGBoost, RMM, CuPy, Numba, NumPy, Ray, Dask, Spark, Plimsoll, the Linux kernel, "
-         "systemd, Slurm and Kubernetes";
+         "systemd, Slurm and Kubernetes, and of any other program in the usual words";
 }
 
 }  // namespace plimsoll::explain

@@ -40,6 +40,7 @@ class Verdict {
 
  private:
   void is(Cause cause, Confidence confidence, std::string headline) {
+    if (failure_.is_fallback) confidence = std::min(confidence, Confidence::medium);
     settle(diagnosis_, cause, confidence, std::move(headline));
   }
 
@@ -91,6 +92,8 @@ class Verdict {
     if (knows_limit() && wanted() > limit()) return too_large();
     if (beats_every_card()) return larger_than_any_card();
     if (beats_one_block()) return one_block();
+    if (beats_what_is_told()) return too_large_for_what_is_told();
+    if (names_own_cap()) return capped();
     if (failure_.other_bytes && *failure_.other_bytes >= wanted() && *failure_.other_bytes * 4 >= limit()) {
       return outside_framework(*failure_.other_bytes);
     }
@@ -131,6 +134,25 @@ class Verdict {
     is(Cause::request_too_large, Confidence::high,
        fmt::format("One request of {} is larger than any device's memory: a shape is not what it is meant to be",
                    text(failure_.requested_bytes)));
+  }
+
+  // More than what is free and what this process holds together.
+  bool beats_what_is_told() const {
+    return !knows_limit() && failure_.free_bytes && failure_.allocated_bytes &&
+           wanted() > *failure_.free_bytes + *failure_.allocated_bytes;
+  }
+
+  void too_large_for_what_is_told() {
+    is(Cause::request_too_large, Confidence::medium,
+       fmt::format("One request of {} is more than the {} that is free and the {} that is held together",
+                   text(failure_.requested_bytes), text(failure_.free_bytes), text(failure_.allocated_bytes)));
+  }
+
+  // A library that says how much it holds and where its own limit is.
+  bool names_own_cap() const {
+    return failure_.framework == Framework::unknown && failure_.allowed_bytes && failure_.allocated_bytes &&
+           *failure_.allocated_bytes <= *failure_.allowed_bytes &&
+           *failure_.allowed_bytes - *failure_.allocated_bytes < std::max(wanted(), *failure_.allowed_bytes / 50);
   }
 
   // Intel's driver gives no block above 4 GiB unless it is told to.
@@ -201,7 +223,9 @@ class Verdict {
     const bool said = failure_.allowed_bytes.has_value();
     const std::string cap = said ? "the process's cap of " + text(failure_.allowed_bytes) : "a limit below the device";
     is(Cause::cap_below_card, said ? Confidence::high : Confidence::medium,
-       fmt::format("{} is reached while the device still has {} free", cap, text(failure_.free_bytes)));
+       failure_.free_bytes
+           ? fmt::format("{} is reached while the device still has {} free", cap, text(failure_.free_bytes))
+           : fmt::format("{} is reached: {} is held", cap, text(failure_.allocated_bytes)));
     diagnosis_.headline[0] = static_cast<char>(std::toupper(diagnosis_.headline[0]));
   }
 
@@ -256,7 +280,10 @@ class Verdict {
     return std::nullopt;
   }
 
-  bool has_composition() const { return held("parameter") && held("temp"); }
+  // A program that needs little itself did not fill the device.
+  bool has_composition() const {
+    return held("parameter") && held("temp") && *held("parameter") + *held("temp") >= kGiB;
+  }
 
   void composition() {
     const int64_t parameters = *held("parameter");
@@ -277,8 +304,10 @@ class Verdict {
                    failure_.framework == Framework::jax ? "JAX" : "TensorFlow", text(failure_.requested_bytes)));
   }
 
+  // Someone unknown who gives no figure may have meant another memory.
   void host() {
-    is(Cause::host_memory, Confidence::high,
+    const bool sure = failure_.framework != Framework::unknown || failure_.requested_bytes;
+    is(Cause::host_memory, sure ? Confidence::high : Confidence::medium,
        fmt::format("The host refused {}: RAM, not the device, is what ran out", text(failure_.requested_bytes)));
   }
 
@@ -319,6 +348,7 @@ class Verdict {
     result.version = failure_.version;
     result.arena = failure_.arena;
     result.expandable_is_on = failure_.expandable_is_on;
+    result.is_fallback = failure_.is_fallback;
     result.subject = failure_.subject;
     result.who = failure_.processes.empty() && !failure_.process_bytes ? "" : holder();
     result.place = failure_.place;

@@ -18,6 +18,7 @@ struct Situation {
   Arena arena = Arena::device;
   bool expandable_is_on = false;
   bool from_snapshot = false;  // what is alive is known already
+  bool is_fallback = false;    // as in Failure
   bool transformers = false;   // the model is the Hugging Face library's
   std::string subject;         // as in Failure
   std::string who;             // who holds the memory of other_process

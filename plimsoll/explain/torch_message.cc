@@ -165,7 +165,10 @@ std::optional<Failure> start_mps(std::string_view line) {
 }
 
 std::optional<Failure> start_device(std::string_view line) {
-  const auto rest = after(line, " out of memory. ");
+  auto rest = after(line, " out of memory. ");
+  if (const auto bare = after(line, "torch.OutOfMemoryError: ")) {
+    if (bare->starts_with("Tried to allocate ")) return read_clauses(*bare, Backend::cuda);
+  }
   const Backend backend = contains(line, "CUDA out of memory")  ? Backend::cuda
                           : contains(line, "HIP out of memory") ? Backend::rocm
                           : contains(line, "XPU out of memory") ? Backend::xpu
@@ -196,7 +199,7 @@ std::optional<Failure> start_ancient(std::string_view line) {
 }
 
 std::optional<Failure> start_host(std::string_view line) {
-  if (contains(line, "DefaultCPUAllocator: ") || contains(line, "] not enough memory: you tried to allocate ")) {
+  if (contains(line, "CPUAllocator: ") || contains(line, "] not enough memory: you tried to allocate ")) {
     Failure failure = of(Arena::host, Backend::cpu);
     failure.requested_bytes = size_after(line, "you tried to allocate ");
     failure.garbage_size = beyond_any_memory(line, "you tried to allocate ");
@@ -229,7 +232,7 @@ std::optional<Failure> start_library(std::string_view line) {
 // The driver's word alone: which memory it was, a message does not tell.
 std::optional<Failure> start_driver(std::string_view line) {
   const bool nccl = contains(line, "Cuda failure") && contains(line, "out of memory");
-  const bool hip = contains(line, "HIP error: out of memory");
+  const bool hip = contains(line, "HIP error: out of memory") || contains(line, "ROCm error: out of memory");
   if (!nccl && !hip && !contains(line, "CUDA error: out of memory")) return std::nullopt;
   if (contains(line, "cudaMalloc failed")) return std::nullopt;
   const bool julia = contains(line, "(code #2");

@@ -1,4 +1,6 @@
 // JAX and XLA: the runtime's exception, the TPU compiler's, and the buffer-assignment dump.
+#include <utility>
+
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/failure.h"
 #include "plimsoll/explain/text_scan.h"
@@ -26,6 +28,7 @@ std::optional<Failure> start_stream_ordered(std::string_view line) {
 constexpr std::string_view kProgram = "the whole program, at compile time";
 
 std::optional<Failure> start_runtime(std::string_view line) {
+  if (contains(line, "algorithm_picker") || contains(line, "autotuner")) return std::nullopt;  // it takes another
   auto rest = after(line, "Out of memory while trying to allocate ");
   const bool exhausted = contains(line, "RESOURCE_EXHAUSTED") || contains(line, "esource exhausted");
   if (!rest && exhausted) rest = after(line, "Out of memory allocating ");
@@ -53,6 +56,22 @@ std::optional<Failure> start_compiler(std::string_view line) {
   return failure;
 }
 
+// "Program hbm requirement 17.20G exceeds 15.48G", "Allocation (size=16106127360) would exceed memory
+// (size=17179869184)"
+std::optional<Failure> start_requirement(std::string_view line) {
+  const auto program = after(line, "Program hbm requirement ");
+  const auto buffer = after(line, "Allocation (size=");
+  const bool refused = contains(line, "would exceed memory (size=");
+  if (!(program && contains(*program, " exceeds ")) && !(buffer && refused)) return std::nullopt;
+  Failure failure = of_xla();
+  failure.backend = Backend::tpu;
+  failure.device = "hbm";
+  if (program) failure.allocated_bytes = leading_size(*program);
+  if (buffer) failure.requested_bytes = leading_size(*buffer);
+  failure.total_bytes = program ? size_after(*program, " exceeds ") : size_after(*buffer, "memory (size=");
+  return failure;
+}
+
 // "Error allocating device buffer: Attempting to allocate 8.00M. That was not possible. There are 6.43M free."
 std::optional<Failure> start_buffer(std::string_view line) {
   if (!contains(line, "That was not possible. There are ")) return std::nullopt;
@@ -61,6 +80,19 @@ std::optional<Failure> start_buffer(std::string_view line) {
   failure.requested_bytes = size_after(line, "Attempting to allocate ");
   if (!failure.requested_bytes) failure.requested_bytes = size_after(line, "Attempting to reserve ");
   failure.free_bytes = size_after(line, "There are ");
+  failure.largest_free_bytes = size_before(line, " reservable");
+  if (failure.largest_free_bytes) std::swap(failure.free_bytes, failure.unallocated_bytes);
+  return failure;
+}
+
+// Kernels are loaded beside the pool that XLA reserved.
+std::optional<Failure> start_code(std::string_view line) {
+  if (!contains(line, "Failed to load in-memory CUBIN") || !contains(line, "OUT_OF_MEMORY")) return std::nullopt;
+  Failure failure = of_xla();
+  failure.backend = Backend::cuda;
+  failure.says = Cause::unknown;
+  failure.sure = Confidence::low;
+  failure.headline = "The driver had no memory to load a kernel's code, beside what XLA reserved";
   return failure;
 }
 
@@ -69,7 +101,8 @@ std::optional<Failure> start_dump(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form : {start_runtime, start_stream_ordered, start_compiler, start_buffer, start_dump}) {
+  for (const auto form :
+       {start_runtime, start_stream_ordered, start_compiler, start_requirement, start_buffer, start_code, start_dump}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

@@ -21,7 +21,7 @@ using explain::Remedy;
 constexpr size_t kFirstScreen = 3;  // diagnoses told in detail; the rest get a line each
 constexpr size_t kFewCulprits = 5;
 constexpr size_t kFewRemedies = 3;
-constexpr int kBarWidth = 24;
+constexpr int kBarWidth = 18;  // so that a row fits 80 columns
 
 class Writer {
  public:

@@ -30,6 +30,7 @@ Situation rich(Framework framework, Backend backend, Task task, Cause cause) {
   situation.arena = Arena::worker;
   situation.subject = "NCCL";
   situation.place = "train.py:1";
+  situation.is_fallback = true;
   situation.blocks = 4;
   situation.version = {2, 9};
   for (const auto field :
@@ -94,9 +95,10 @@ TEST(Remedies, RowsHaveNamesOfTheirOwnAndSaySomething) {
 TEST(Remedies, EveryRowIsReached) {
   std::set<std::string> reached;
   for_every_audience([&](Situation situation) {
-    for (const char* subject : {"NCCL", "a mapped tensor", "Windows", "TensorRT-LLM", "4096", ""}) {
+    for (const char* subject : {"NCCL", "a mapped tensor", "Windows", "Java", "TensorRT-LLM", "4096", ""}) {
       situation.subject = subject;
       for (const bool bare : {false, true}) {
+        situation.is_fallback = !bare;
         if (bare) {
           situation.version = {1, 9};
           situation.transformers = true;

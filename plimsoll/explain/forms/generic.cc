@@ -15,6 +15,8 @@ constexpr LineForm cuda(std::array<std::string_view, 3> all) {
           .headline = kDriver};
 }
 
+constexpr std::string_view kSignal9 = "A process was killed with signal 9; most often the machine ran out of RAM";
+
 // A library on CUDA that says how much it asked for.
 constexpr LineForm sized(std::array<std::string_view, 3> all, std::string_view front) {
   return {.backend = Backend::cuda, .all = all, .figures = {{{&Failure::requested_bytes, front}}}};
@@ -46,6 +48,15 @@ constexpr LineForm host_says(std::array<std::string_view, 3> all, std::string_vi
           .headline = headline};
 }
 
+constexpr LineForm own_limit(std::array<std::string_view, 3> all) {
+  return {.backend = Backend::cpu,
+          .arena = Arena::host,
+          .all = all,
+          .says = Cause::cap_below_card,
+          .sure = Confidence::medium,
+          .headline = "The program's own limit on memory is reached"};
+}
+
 constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
   return {.backend = Backend::cpu,
           .arena = Arena::cgroup,
@@ -58,7 +69,9 @@ constexpr LineForm batch_system(std::array<std::string_view, 3> all) {
 constexpr LineForm kForms[] = {
     batch_system({"TERM_MEMLIMIT"}),                              // LSF
     batch_system({"job killed: ", "mem", "exceeded limit"}),      // PBS
-    batch_system({"gone over memory limit"}),                     // HTCondor
+    batch_system({"has gone over ", "memory limit"}),             // HTCondor
+    batch_system({"exceeded a memory resource limit"}),           // PBS, by mail
+    batch_system({"Error R15 (Memory quota"}),                    // Heroku
     batch_system({"Container killed due to memory usage"}),       // ECS
     batch_system({"Memory limit of ", "exceeded with", "used"}),  // Cloud Run
     {.backend = Backend::cpu,
@@ -73,24 +86,59 @@ constexpr LineForm kForms[] = {
      .says = Cause::host_memory,
      .sure = Confidence::high,
      .headline = "The notebook's machine ran out of RAM, and its host restarted the session"},
+    {.backend = Backend::cpu,
+     .arena = Arena::cgroup,
+     .all = {"Runtime exited with error: signal: killed"},  // AWS Lambda
+     .says = Cause::cgroup_limit,
+     .sure = Confidence::medium,
+     .headline = "The function was killed, most likely at the memory size that it was given"},
+    host_says({"exit code 137", "OOM error"}, "The notebook's process was killed, most likely for want of RAM"),
+    host_says({"use an instance type with more memory"}, "The job did not fit its instance's RAM"),
+    host_says({"excessive memory usage causing the Operating System to kill"},
+              "A worker process was killed; most often the machine ran out of RAM"),
     {.backend = Backend::cpu, .arena = Arena::host, .all = {"fork: Cannot allocate memory"}},
     {.backend = Backend::cuda,
-     .all = {"Out of GPU memory trying to allocate "},  // CUDA.jl
-     .figures = {{{&Failure::requested_bytes, "trying to allocate "}}}},
+     .all = {"Out of GPU memory trying to allocate "},  // CUDA.jl; its pool's state follows
+     .figures = {{{&Failure::requested_bytes, "trying to allocate "},
+                  {&Failure::total_bytes, "GiB/", "GiB)"},
+                  {&Failure::allocated_bytes, "CUDA allocator usage: "},
+                  {&Failure::allowed_bytes, "(capped at "}}}},
     {.framework = Framework::unknown,
      .all = {"Memory not enough", "request memory size"},  // MindSpore
      .figures = {{{&Failure::requested_bytes, "size:"}}}},
+    {.all = {"alloc size : ", "is more than total mem size : "},  // MindSpore's pool
+     .figures = {{{&Failure::requested_bytes, "alloc size : "},
+                  {&Failure::total_bytes, "total mem size : "},
+                  {&Failure::allocated_bytes, "TotalUsedMemStatistics : "}}}},
+    {.backend = Backend::cuda, .all = {"NvMapMemAlloc", "error 12"}},  // Jetson's driver
+    {.backend = Backend::npu,
+     .all = {"Memory_Allocation_Failure("},  // Ascend's runtime; the size follows
+     .figures = {{{&Failure::requested_bytes, ", size:"}}}},
+    {.backend = Backend::npu,
+     .all = {"Not enough space to allocate ", "bank needs to store "},  // Tenstorrent; per bank
+     .figures = {{{&Failure::requested_bytes, "needs to store "},
+                  {&Failure::unallocated_bytes, "free: "},
+                  {&Failure::largest_free_bytes, "largest free block: "},
+                  {&Failure::allocated_bytes, "allocated: "}}}},
+    {.backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"array exceeds maximum array size preference"},  // MATLAB
+     .says = Cause::request_too_large,
+     .sure = Confidence::medium,
+     .headline = "One array of {requested} is more than MATLAB may have: {allowed}",
+     .figures = {{{&Failure::requested_bytes, " ("}, {&Failure::allowed_bytes, "preference ("}}}},
     // Other accelerators.
     {.backend = Backend::npu,
      .all = {"Failed to alloc DEVICE memory: "},  // AWS Neuron; how full it is follows
-     .figures = {{{&Failure::requested_bytes, "DEVICE memory: "}, {&Failure::allocated_bytes, "* total: "}}}},
+     .figures = {{{&Failure::requested_bytes, "DEVICE memory: "}, {&Failure::allocated_bytes, "* total: ", {}, true}}}},
     {.backend = Backend::npu,
      .all = {"Failed to allocate ", "(usage: ", "current utilization"},
-     .figures = {{{&Failure::requested_bytes, "Failed to allocate "}, {&Failure::allocated_bytes, "* total: "}}}},
+     .figures = {{{&Failure::requested_bytes, "Failed to allocate ", {}, true},
+                  {&Failure::allocated_bytes, "* total: ", {}, true}}}},
     {.backend = Backend::npu, .all = {"nrt_", "Allocation Failure"}},
     {.framework = Framework::torch,
      .backend = Backend::npu,
-     .all = {"PT_DEVMEM Allocation failed for size::"},  // Gaudi
+     .all = {"PT_DEVMEM Allocation failed"},  // Gaudi
      .figures = {{{&Failure::requested_bytes, "for size::"}}}},
     {.backend = Backend::npu,
      .all = {"Cannot fit all variable data onto one or more tiles"},  // Graphcore
@@ -105,7 +153,7 @@ constexpr LineForm kForms[] = {
      .headline = "The program does not fit the memory of the processor's tiles"},
     {.framework = Framework::torch,
      .backend = Backend::mps,
-     .all = {"kIOGPUCommandBufferCallbackErrorOutOfMemory"},
+     .all = {"CommandBufferCallbackErrorOutOfMemory"},
      .none = {"error: Insufficient"},  // llama.cpp's line, which has its own reader
      .says = Cause::device_full,
      .sure = Confidence::low,
@@ -148,6 +196,22 @@ constexpr LineForm kForms[] = {
     host({"Dataset create call failed in LightGBM", "bad_alloc"}),
     host_says({": out of memory allocating ", " after a total of "}, "A tool of the compiler ran out of RAM"),
     host_says({"Killed signal terminated program"}, "The compiler was killed; most often the machine ran out of RAM"),
+    host_says({"internal compiler error: Killed"}, "The compiler was killed; most often the machine ran out of RAM"),
+    host_says({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
+    host_says({"srun: error:", "task ", ": Killed"}, kSignal9),
+    host_says({"interrupted by signal 9"}, kSignal9),  // PyCharm
+    host({"Reason: 'MemoryError()'"}),                 // multiprocessing
+    host_says({"exited on signal 9"}, kSignal9),       // mpirun
+    host_says({"died due to signal 9"}, kSignal9),     // nvcc
+    host_says({"signal 9 (SIGKILL)"}, kSignal9),
+    host_says({"signal: 9, SIGKILL"}, kSignal9),  // cargo
+    host_says({"Negsignal.SIGKILL"}, kSignal9),   // Airflow
+    host_says({"exited with return code -9"}, kSignal9),
+    host_says({"exited with exit code -9"}, kSignal9),
+    host_says({"zsh: killed "}, kSignal9),
+    host_says({"No more memory available."}, "The program's own word: the host has no more memory"),  // Mathematica
+    own_limit({"circuit_breaking_exception", "larger than the limit"}),                               // Elasticsearch
+    own_limit({"cache resources exhausted"}),                                                         // ImageMagick
     host_says({"JavaScript heap out of memory"}, "The JavaScript heap reached its own maximum size"),
     cuda({"(2 vs. 0)", "out of memory"}),            // Caffe
     cuda({"is false: CUDA: out of memory"}),         // TVM, MLC

@@ -37,10 +37,15 @@ constexpr LineForm kForms[] = {
     slurm({"srun: error:", "Out Of Memory"}),
     slurm({"sacct", "OUT_OF_MEMORY"}),
     slurm({"State: OUT_OF_MEMORY"}),
+    slurm({"CANCELLED AT ", "DUE TO MEMORY LIMIT"}),
+    slurm({" OUT_OF_ME+ "}),  // sacct's narrow column
     pod({"Reason:", "OOMKilled"}),
     pod({"\"reason\":", "\"OOMKilled\""}),
     pod({"reason:OOMKilled"}),
     pod({" OOMKilled  ", "/"}),
+    pod({"was OOMKilled"}),
+    pod({"Reason [OOMKilled]"}),
+    pod({" container oom "}),  // docker events
     pod({"OOMKilled\": true"}),
     pod({"OOMKilled\":true"}),
     {.framework = Framework::kubernetes,

@@ -7,6 +7,7 @@ namespace {
 OptionalBytes others(const Situation& s) { return s.other_bytes; }
 
 constexpr Mask kOthers = mask(Cause::other_process);
+constexpr Mask kUnclear = mask(Cause::device_full, Cause::unknown, Cause::workspace, Cause::fragmentation);
 
 constexpr RemedyRow kRows[] = {
     {.id = "common.check_shape",
@@ -45,6 +46,19 @@ constexpr RemedyRow kRows[] = {
                     Cause::outside_framework, Cause::workspace, Cause::unknown, Cause::odd_step),
      .action = "use less at once: fewer or smaller inputs, a smaller model, or a larger device",
      .cost = "depends on the program",
+     .last_resort = true},
+    {.id = "common.collect_cuda",
+     .causes = kUnclear,
+     .backends = mask(Backend::cuda),
+     .when = [](const Situation& s) { return s.is_fallback; },
+     .action = "to know more, record what is used, and by whom, until it fails; keep the lines around the message",
+     .setting = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv -l 1",
+     .last_resort = true},
+    {.id = "common.collect",
+     .causes = kUnclear,
+     .backends = ~mask(Backend::cuda),
+     .when = [](const Situation& s) { return s.is_fallback; },
+     .action = "to know more, record what of the device is used, and by whom, until it fails; keep the lines around",
      .last_resort = true},
     {.id = "common.more_host",
      .causes = mask(Cause::host_memory, Cause::pinned_host_memory, Cause::shared_memory, Cause::cgroup_limit),
