@@ -78,8 +78,8 @@ std::vector<Leak> LeakWatch::leaks() const {
     if (history.bytes.size() < kLeastSteps) continue;
     const Line line = fit_line(history.bytes);
     if (line.slope < 1 || line.fit < kLeastFit || share_of_growth(history.bytes) < kLeastGrowth) continue;
-    leaks.push_back({.place = key.name,
-                     .category = key.category,
+    leaks.push_back({.place = key.second,
+                     .category = key.first,
                      .bytes_per_step = line.slope,
                      .live_bytes = history.bytes.back(),
                      .live_blocks = history.blocks,

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plimsoll/memory/pool.h"
@@ -45,11 +46,7 @@ class LeakWatch {
   std::vector<Leak> leaks() const;
 
  private:
-  struct Key {
-    Category category;
-    std::string name;
-    auto operator<=>(const Key&) const = default;
-  };
+  using Key = std::pair<Category, std::string>;
   struct History {
     std::deque<int64_t> bytes;  // at the end of each of the last steps
     int64_t blocks = 0;         // at present
