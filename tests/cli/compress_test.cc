@@ -12,9 +12,9 @@ using plimsoll::TemporaryFolder;
 using plimsoll::operator/;
 
 nlohmann::json json_of(const std::string& arguments) {
-  const Outcome outcome = run_cli(arguments + " 2>/dev/null");
+  const Outcome outcome = run_cli(arguments);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  return nlohmann::json::parse(outcome.output, nullptr, false);
+  return nlohmann::json::parse(outcome.output.substr(outcome.output.find('{')));  // after what is told on the way
 }
 
 TEST(CliCompress, WritesAFileThatOtherVerbsRun) {
