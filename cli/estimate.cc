@@ -18,6 +18,7 @@
 #include "plimsoll/models/step.h"
 #include "plimsoll/report/chrome_trace.h"
 #include "plimsoll/report/dot.h"
+#include "plimsoll/report/module_table.h"
 #include "plimsoll/report/plot.h"
 #include "plimsoll/report/step_page.h"
 #include "plimsoll/train/model_forms.h"
@@ -222,6 +223,8 @@ struct EstimateOptions {
   PageOptions page;
   std::vector<std::string> allow;
   std::string dot;  // a file
+  std::string by;   // "module": a table of these
+  int64_t depth = 3;
 };
 
 // What is allowed is done here: there is no budget that could do without.
@@ -287,6 +290,21 @@ void run(const EstimateOptions& given) {
   print_plot(report.estimate);
 }
 
+void run_by_module(const EstimateOptions& given) {
+  if (given.by != "module") throw ArgumentError(fmt::format("--by is {}, expected module", quote(given.by)));
+  const models::ModelInfo model = find_model(given.step);
+  const models::StepOptions asked = asked_of(given);
+  const report::ModuleTable table =
+      report::module_table(models::build_step(model, asked), static_cast<int>(given.depth));
+  if (given.step.json) {
+    nlohmann::ordered_json json = {{"model", model.name}, {"sizes", models::bindings(model, asked.sizes)}};
+    json.update(report::module_json(table));
+    return cli::print_json(json);
+  }
+  print("{}{}, {}\n{}", model.name, sizes_text(models::bindings(model, asked.sizes)), name(asked.precision),
+        report::module_text(table));
+}
+
 // The first word after -- was taken for the model.
 int run_script(const EstimateOptions& given) {
   ScriptOptions script = given.script;
@@ -302,6 +320,7 @@ void add_estimate(const Command& app, int& status) {
   const Command verb = app.add_verb("estimate", "What a step of a model will take, before it runs");
   verb.footer(
       "Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum\n"
+      "         plimsoll estimate resnet50 --batch 1 --by module --depth 2\n"
       "         plimsoll estimate --gpu a100-40g -- python train.py --epochs 1");
   const auto options = std::make_shared<EstimateOptions>();
   ModelOptions& step = options->step;
@@ -315,6 +334,10 @@ void add_estimate(const Command& app, int& status) {
       .shows_default();
   add_page_options(verb, options->page);
   verb.add_option("--dot", options->dot, "Write the graph, with bytes on its edges, for Graphviz");
+  verb.add_option("--by", options->by, "module: layers with their results, parameters, activations, FLOPs");
+  verb.add_option("--depth", options->depth, "Of --by module: modules in modules that are shown")
+      .shows_default()
+      .in_range(1, 100);
   ScriptOptions& script = options->script;
   verb.add_option("COMMAND", script.command, "After --: a PyTorch script to run on a simulated card instead");
   verb.add_option("--gpu", script.gpu, "For a script: a card like h200, a100-40g or rtx4090, or a size")
@@ -323,6 +346,7 @@ void add_estimate(const Command& app, int& status) {
       .in_range(1, 1e9);
   verb.add_flag("--fake-data", script.fake_data, "For a script: one batch of each data loader, again and again");
   verb.callback([options, &status] {
+    if (!options->by.empty()) return run_by_module(*options);
     if (options->script.command.empty()) return run(*options);
     status = run_script(*options);
   });

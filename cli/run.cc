@@ -12,6 +12,8 @@
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
+#include "plimsoll/base/file.h"
+#include "plimsoll/report/profile.h"
 #include "plimsoll/report/run_text.h"
 #include "plimsoll/run/floats.h"
 #include "plimsoll/train/synthetic.h"
@@ -24,6 +26,7 @@ struct RunOptions {
   int64_t times = 3;
   uint64_t seed = 1;
   std::string compare;  // a precision to run in as well
+  std::string profile;  // a file; empty: none
 };
 
 struct Output {
@@ -61,25 +64,41 @@ std::vector<Output> outputs_of(run::Executor& executor) {
   return outputs;
 }
 
-double least_seconds(run::Executor& executor, int64_t times) {
-  double least = INFINITY;
+// Seconds of each run.
+std::vector<double> run_times(run::Session& session, int64_t times, report::OpTimes& ops) {
+  std::vector<double> seconds;
   for (int64_t i = 0; i < times; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    executor.step();
+    session.executor().step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    least = std::min(least, took.count());
+    seconds.push_back(took.count());
+    ops.add(session);
     tell("run {:>{}}  {}\n", i + 1, std::to_string(times).size(), format_seconds(took.count()));
   }
-  return least;
+  return seconds;
 }
 
-Ran run_in(const RunOptions& options, const std::string& precision) {
+void write_profile(const RunOptions& options, const train::StartedSession& started, const std::vector<double>& seconds,
+                   const report::OpTimes& ops) {
+  report::Profile profile = report::profile_of(options.step.model, *started.session, ops);
+  for (const double each : seconds) profile.steps.push_back({.seconds = each});
+  profile.predicted_peak_bytes = started.predicted_peak_bytes;
+  profile.measured_peak_bytes = started.session->executor().arena_bytes();
+  write_file(options.profile, report::profile_file(profile));
+  if (!options.step.json) print("{}\n", report::profile_text(profile));
+}
+
+Ran run_in(const RunOptions& options, const std::string& precision, bool profiled) {
   ModelOptions step = options.step;
   step.precision = precision;
   const train::StartedSession started = start_session(step, options.seed);
   run::Executor& executor = started.session->executor();
   train::fill_inputs(executor, options.seed);
-  const double least_s = least_seconds(executor, options.times);
+  if (profiled) executor.time_ops();
+  report::OpTimes ops;
+  const std::vector<double> seconds = run_times(*started.session, options.times, ops);
+  const double least_s = *std::min_element(seconds.begin(), seconds.end());
+  if (profiled) write_profile(options, started, seconds, ops);
   return {started.sizes, started.threads, peaks_of(started), least_s, outputs_of(executor)};
 }
 
@@ -178,9 +197,9 @@ void run(RunOptions options) {
   if (options.times < 1) throw ArgumentError(fmt::format("--times is {}, expected at least 1", options.times));
   options.step.mode = "infer";
   if (!options.compare.empty()) parse_dtype(options.compare);  // before the first run, not after it
-  const Ran ran = run_in(options, options.step.precision);
+  const Ran ran = run_in(options, options.step.precision, !options.profile.empty());
   std::optional<Ran> compared;
-  if (!options.compare.empty()) compared = run_in(options, options.compare);
+  if (!options.compare.empty()) compared = run_in(options, options.compare, false);
   if (options.step.json) return print_json(options, ran, compared);
   print_text(options, ran, compared);
 }
@@ -197,6 +216,8 @@ void add_run(const Command& app, int& /*status*/) {
   add_device_option(verb, options->step);
   verb.add_option("--precision", options->step.precision, "fp32 bf16 fp16 i8 (weights and products)").shows_default();
   verb.add_option("--compare", options->compare, "Run in this precision, too, and tell bytes, time and the difference");
+  verb.add_option("--profile", options->profile,
+                  "Write time and bytes by op, module and category, predicted and measured: a Chrome trace");
   verb.add_option("--times", options->times, "Runs").shows_default();
   verb.add_option("--seed", options->seed, "Of parameters and data").shows_default();
   verb.callback([options] { run(*options); });

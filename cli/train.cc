@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,7 @@ namespace {
 constexpr double kMostRate = 1e30;  // as a float it is finite
 
 // In the memory that the step takes as it is.
-void run_steps(train::Trainer& trainer, int64_t steps, TrainedSteps& done) {
+void run_steps(train::Trainer& trainer, int64_t steps, TrainedSteps& done, const std::function<void()>& after) {
   while (trainer.steps() < steps) {
     show_progress(
         fmt::format("step {} of {}{}", trainer.steps() + 1, steps, report::time_left(done, steps - trainer.steps())));
@@ -27,6 +28,7 @@ void run_steps(train::Trainer& trainer, int64_t steps, TrainedSteps& done) {
     const float loss = trainer.step();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     done.push_back({loss, took.count()});
+    after();
     tell("step {:>{}}  loss {:.6f}  {}\n", trainer.steps(), std::to_string(steps).size(), loss,
          format_seconds(took.count()));
   }
@@ -45,15 +47,27 @@ void write_unplanned_files(const TrainOptions& options, const train::StartedSess
                     std::move(run));
 }
 
+void write_unplanned_profile(const TrainOptions& options, const train::StartedSession& started,
+                             const TrainedSteps& steps, const report::OpTimes& times) {
+  if (options.profile.empty()) return;
+  report::Profile profile = report::profile_of(options.step.model, *started.session, times);
+  for (const report::TrainedStep& step : steps) profile.steps.push_back({.seconds = step.seconds});
+  profile.predicted_peak_bytes = started.predicted_peak_bytes;
+  profile.measured_peak_bytes = started.session->executor().arena_bytes();
+  write_profile(options, profile);
+}
+
 void run_unplanned(const TrainOptions& options) {
   const train::StartedSession started = start_session(options.step, options.trainer.seed);
   time_ops(options, *started.session);
   train::Trainer trainer(started.session->executor(), options.trainer);
   TrainedSteps steps;
-  run_steps(trainer, options.steps.value_or(kUsualSteps), steps);
+  report::OpTimes times;
+  run_steps(trainer, options.steps.value_or(kUsualSteps), steps, [&] { times.add(*started.session); });
   write_unplanned_files(options, started, steps);
   save_weights(options, started.session->executor());
   if (options.step.json) {
+    write_unplanned_profile(options, started, steps, times);
     nlohmann::ordered_json json = head_json(options, started.sizes, started.threads);
     json["predicted_peak_bytes"] = started.predicted_peak_bytes;
     json["arena_bytes"] = started.session->executor().arena_bytes();
@@ -61,6 +75,7 @@ void run_unplanned(const TrainOptions& options) {
   }
   print_head(options, started.threads, steps);
   print("{}", report::peaks_text(peaks_of(started)));
+  write_unplanned_profile(options, started, steps, times);
 }
 
 // Options that only say how to fit would else do nothing, in silence.
@@ -134,6 +149,8 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--lr,--rate", options->trainer.rate, "Learning rate").shows_default().in_range(0, kMostRate);
   verb.add_option("--seed", options->trainer.seed, "Of parameters, data and dropout").shows_default();
   add_loop_options(verb, *options);
+  verb.add_option("--profile", options->profile,
+                  "Write time and bytes by op, module and category, predicted and measured: a Chrome trace");
   verb.add_option("--save", options->save, "Write the weights at the end: a .safetensors file");
   verb.callback([options, &status] { run(*options, status); });
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/console.h"
 #include "cli/train_options.h"
@@ -34,6 +35,9 @@ struct BudgetRun {
   Budget budget;
   train::RunData data = {};
   TrainedSteps steps = {};
+  std::vector<report::ProfiledStep> profiled = {};
+  report::OpTimes times = {};
+  double waited_s = 0;             // for data, until now
   int64_t earlier_peak_bytes = 0;  // of the process, before the budget was last changed
   std::chrono::steady_clock::time_point told = {};
 
@@ -171,6 +175,29 @@ void write_pages(const BudgetRun& run, train::Fit& fit) {
       std::move(trained));
 }
 
+// With what its batch was waited for.
+void profile_step(BudgetRun& run, train::FittedTraining& training, double seconds) {
+  if (run.options.profile.empty()) return;
+  run.times.add(*training.fitted().session);
+  const double waited_s = run.data.batches ? run.data.batches->pipeline().stats().wait_seconds : 0;
+  run.profiled.push_back({seconds, waited_s - std::exchange(run.waited_s, waited_s)});
+}
+
+void profile_run(const BudgetRun& run, train::Fit& fit) {
+  if (run.options.profile.empty()) return;
+  report::Profile profile =
+      report::profile_of(report::setting_text(run.model.setting()), *fit.session, run.times, &fit.plan);
+  profile.steps = run.profiled;
+  profile.predicted_peak_bytes = fit.predicted_peak_bytes;
+  profile.measured_peak_bytes = process_peak_bytes();
+  if (run.data.batches) {
+    const train::data::Pipeline& pipeline = run.data.batches->pipeline();
+    const train::data::PipelineStats stats = pipeline.stats();
+    profile.data = {.planned_bytes = pipeline.max_bytes(), .peak_bytes = stats.peak_bytes, .workers = stats.workers};
+  }
+  write_profile(run.options, profile);
+}
+
 void show_step(BudgetRun& run, const train::LoopOptions::Step& step) {
   const int64_t all = step.steps_in_all.value_or(step.step);
   run.steps.push_back({step.loss, step.seconds});
@@ -238,7 +265,10 @@ train::LoopOptions loop_options(const TrainOptions& options, const train::RunDat
 }
 
 void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraining& training) {
-  loop.on_step = [&](const train::LoopOptions::Step& step) { show_step(run, step); };
+  loop.on_step = [&](const train::LoopOptions::Step& step) {
+    profile_step(run, training, step.seconds);
+    show_step(run, step);
+  };
   loop.on_evaluation = [](int64_t step, const train::Metrics& metrics) {
     tell("step {}  evaluation: {}\n", step, metrics_text(metrics));
   };
@@ -304,6 +334,7 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
   save_weights(run.options, training.fitted().session->executor());
   tell_skipped(run.data);
   report(run, training.fitted(), result);
+  profile_run(run, training.fitted());
   write_pages(run, training.fitted());
   return end_of(run.options, result);
 }

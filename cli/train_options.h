@@ -9,6 +9,7 @@
 #include "cli/budget_options.h"
 #include "cli/model_options.h"
 #include "cli/page_options.h"
+#include "plimsoll/report/profile.h"
 #include "plimsoll/report/step_page.h"
 #include "plimsoll/train/loop.h"
 #include "plimsoll/train/run_data.h"
@@ -32,6 +33,7 @@ struct TrainOptions {
   int64_t accumulate = 1;
   double dropout = -1;  // of every dropout; -1: as the model has it
   std::string save;     // a file of weights; empty: none
+  std::string profile;  // a file; empty: none
 
   // Whether it asks for more than steps of synthetic data in the memory that they take.
   bool needs_loop() const;
@@ -45,6 +47,7 @@ nlohmann::ordered_json head_json(const TrainOptions& options, const program::Bin
 void print_train_json(nlohmann::ordered_json json, const TrainedSteps& steps, int64_t peak_bytes);
 void print_head(const TrainOptions& options, int threads, const TrainedSteps& steps);
 void time_ops(const TrainOptions& options, run::Session& session);
+void write_profile(const TrainOptions& options, const report::Profile& profile);
 void write_train_files(const TrainOptions& options, report::StepPageInput input, report::TrainedRun run);
 
 int train_within(const TrainOptions& options);

@@ -45,15 +45,20 @@ void print_head(const TrainOptions& options, int threads, const TrainedSteps& st
 
 // Ops are timed only where someone looks at the times.
 void time_ops(const TrainOptions& options, run::Session& session) {
-  if (!options.page.wants_any()) return;
+  if (!options.page.wants_any() && options.profile.empty()) return;
   for (size_t i = 0; i < session.executors(); ++i) session.executor(i).time_ops();
+}
+
+void write_profile(const TrainOptions& options, const report::Profile& profile) {
+  write_file(options.profile, report::profile_file(profile));
+  if (!options.step.json) print("{}", report::profile_text(profile));
 }
 
 void write_train_files(const TrainOptions& options, report::StepPageInput input, report::TrainedRun run) {
   std::vector<double> seconds;
   for (const report::TrainedStep& step : run.steps) seconds.push_back(step.seconds);
   if (!options.page.chrome_trace.empty()) {
-    write_file(options.page.chrome_trace, report::chrome_trace(run.history, input.title, seconds));
+    write_file(options.page.chrome_trace, report::chrome_trace(run.history, input.title, {.seconds = seconds}));
   }
   write_page(options.page, [&] { return report::train_page(input, run); });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <mutex>
 
 #include "plimsoll/base/bytes.h"
@@ -229,6 +230,29 @@ void Pool::reset_peak() {
   const std::lock_guard guard(lock_);
   live_peak_bytes_ = live_bytes_;
   pages_.reset_peak();
+}
+
+std::vector<LiveTag> Pool::live_by_tag() const {
+  std::map<uint32_t, LiveTag> tags;
+  {
+    const std::lock_guard guard(lock_);
+    std::vector<bool> is_warm(entries_.size());
+    for (size_t i = 0; i < warm_.count; ++i) is_warm[warm_.blocks[i].id] = true;
+    for (size_t id = 0; id < entries_.size(); ++id) {
+      if (entries_[id].kind == Entry::Kind::unused || is_warm[id]) continue;
+      LiveTag& tag = tags[entries_[id].tag];
+      tag.bytes += entries_[id].bytes;
+      ++tag.blocks;
+    }
+  }
+  std::vector<LiveTag> found;
+  for (auto& [index, tag] : tags) {
+    const trace::Tag known = recorder_.tag(index);
+    tag.category = known.category;
+    tag.name = known.name;
+    found.push_back(std::move(tag));
+  }
+  return found;
 }
 
 OomReport Pool::report(const Request& request) const {

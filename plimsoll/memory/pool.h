@@ -53,6 +53,14 @@ struct PoolStats {
   int64_t remapping_allocations = 0;
 };
 
+// What blocks of one tag take.
+struct LiveTag {
+  Category category = Category::other;
+  std::string name;
+  int64_t bytes = 0;
+  int64_t blocks = 0;
+};
+
 class Pool {
  public:
   static constexpr int64_t kAlignment = 256;
@@ -86,6 +94,7 @@ class Pool {
   int64_t trim();  // gives free pages back to the source; returns the bytes
 
   PoolStats stats() const;
+  std::vector<LiveTag> live_by_tag() const;  // of tags with live blocks, in no order; looks at every block
   void reset_peak();
   const Budget& budget() const { return budget_; }
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kCopies = 4;  // track, after those of the phases
 constexpr int kSteps = 5;
+constexpr int kData = 6;
 
 std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
@@ -21,9 +22,10 @@ class StepWriter {
  public:
   StepWriter(const StepHistory& history, const std::string& title) : history_(history), title_(title) {}
 
-  std::string write(const std::vector<double>& measured) {
+  std::string write(const MeasuredSteps& measured) {
     text_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
-    name_tracks(!measured.empty());
+    name_tracks(measured);
+    data_bytes_ = measured.data_bytes;
     for (const StepPart& part : history_) {
       const auto live = live_by_category(part);
       for (int64_t run = 0; run < part.times; ++run) write(part, live);
@@ -33,7 +35,7 @@ class StepWriter {
           json_text(fmt::format("peak: {} bytes live", peak_bytes_)), peak_us_);
     }
     write_steps(measured);
-    return text_ + "]}\n";
+    return text_ + (measured.profile.empty() ? "]}\n" : fmt::format("],\"plimsoll\":{}}}\n", measured.profile));
   }
 
  private:
@@ -45,7 +47,7 @@ class StepWriter {
     text_ += ",\"pid\":0}";
   }
 
-  void name_tracks(bool has_steps) {
+  void name_tracks(const MeasuredSteps& measured) {
     add(R"("ph":"M","name":"process_name","args":{{"name":{}}})", json_text(title_));
     const auto track = [&](int tid, std::string_view name) {
       add(R"("ph":"M","name":"thread_name","tid":{},"args":{{"name":"{}"}})", tid, name);
@@ -54,7 +56,8 @@ class StepWriter {
       track(track_of(phase), name(phase));
     }
     track(kCopies, "copies");
-    if (has_steps) track(kSteps, "steps, measured");
+    if (!measured.seconds.empty()) track(kSteps, "steps, measured");
+    if (!measured.waits.empty()) track(kData, "waiting for data");
   }
 
   static int track_of(program::Phase phase) { return static_cast<int>(phase) + 1; }
@@ -85,6 +88,7 @@ class StepWriter {
       values += fmt::format("{}\"{}\":{}", values.empty() ? "" : ",", name(category), held);
       bytes += held;
     }
+    if (data_bytes_ > 0) values += fmt::format(",\"data\":{}", data_bytes_);
     add(R"("ph":"C","name":"live bytes","ts":{:.3f},"args":{{{}}})", now_us_, values);
     if (bytes <= peak_bytes_) return;
     peak_bytes_ = bytes;
@@ -92,12 +96,16 @@ class StepWriter {
   }
 
   // Side by side from the start, as they followed each other.
-  void write_steps(const std::vector<double>& measured) {
+  void write_steps(const MeasuredSteps& measured) {
     double at = 0;
-    for (size_t i = 0; i < measured.size(); ++i) {
-      add(R"("ph":"X","name":"step {}","cat":"step","tid":{},"ts":{:.3f},"dur":{:.3f})", i + 1, kSteps, at,
-          measured[i] * 1e6);
-      at += measured[i] * 1e6;
+    const auto event = [&](std::string_view name, size_t step, int track, double seconds) {
+      add(R"("ph":"X","name":"{} {}","cat":"step","tid":{},"ts":{:.3f},"dur":{:.3f})", name, step + 1, track, at,
+          seconds * 1e6);
+      at += seconds * 1e6;
+    };
+    for (size_t i = 0; i < measured.seconds.size(); ++i) {
+      if (i < measured.waits.size() && measured.waits[i] > 0) event("wait of step", i, kData, measured.waits[i]);
+      event("step", i, kSteps, measured.seconds[i]);
     }
   }
 
@@ -108,11 +116,12 @@ class StepWriter {
   double now_us_ = 0;
   double peak_us_ = 0;
   int64_t peak_bytes_ = 0;
+  int64_t data_bytes_ = 0;
 };
 
 }  // namespace
 
-std::string chrome_trace(const StepHistory& history, const std::string& title, const std::vector<double>& measured) {
+std::string chrome_trace(const StepHistory& history, const std::string& title, const MeasuredSteps& measured) {
   return StepWriter(history, title).write(measured);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "plimsoll/explain/snapshot.h"
 #include "plimsoll/report/step_history.h"
@@ -11,10 +12,16 @@ namespace plimsoll::report {
 
 std::string chrome_trace(const explain::Snapshot& snapshot);
 
+// What goes beside the ops of a step.
+struct MeasuredSteps {
+  std::vector<double> seconds = {};  // of the steps of a run, on a track of their own
+  std::vector<double> waits = {};    // seconds that each step waited for its data before it began; empty: not known
+  int64_t data_bytes = 0;            // of the buffers of the data pipeline, beside the step's; 0: none
+  std::string profile = {};          // JSON that the file has under "plimsoll"; empty: nothing
+};
+
 // A step of a model: each op where it runs, as often as it runs, one track for each phase and one for copies to and
-// from a file; the peak as an instant. `measured`: seconds of the steps of a run, which go on a track of their own.
-// Where the times of ops are not known each takes a microsecond.
-std::string chrome_trace(const StepHistory& history, const std::string& title,
-                         const std::vector<double>& measured = {});
+// from a file; the peak as an instant. Where the times of ops are not known each takes a microsecond.
+std::string chrome_trace(const StepHistory& history, const std::string& title, const MeasuredSteps& measured = {});
 
 }  // namespace plimsoll::report

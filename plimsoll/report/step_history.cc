@@ -7,6 +7,7 @@
 
 #include "plimsoll/plan/cost.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/report/module_table.h"
 
 namespace plimsoll::report {
 namespace {
@@ -31,17 +32,6 @@ std::vector<Storage> exclusive_storages(const Liveness& liveness) {
 
 Category category_of(const Program& program, const Storage& storage) {
   return storage.owner ? program[storage.owner].category : Category::scratch;
-}
-
-// What a tensor belongs to: "h.0.mlp.c_fc" of "optimizer.h.0.mlp.c_fc.weight.mean".
-std::string_view module_of(std::string_view name) {
-  for (const std::string_view prefix : {"grad.", "optimizer."}) {
-    if (!name.starts_with(prefix)) continue;
-    name.remove_prefix(prefix.size());
-    if (prefix == "optimizer.") name = name.substr(0, name.rfind('.'));
-  }
-  const size_t dot = name.rfind('.');
-  return dot == name.npos ? std::string_view() : name.substr(0, dot);
 }
 
 uint32_t label_of(PageLabels& labels, std::string_view module, const std::string& name) {

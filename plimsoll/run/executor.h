@@ -48,6 +48,7 @@ class Executor {
   // Of each op, in the last step; 0 for those that do nothing. Empty when that is not measured.
   const std::vector<double>& op_seconds() const { return op_seconds_; }
 
+  const kernels::Lowered& lowered() const { return lowered_; }
   const program::Program& program() const { return lowered_.program; }
   const plan::MemoryPlan& memory() const { return plan_; }
   int64_t arena_bytes() const { return plan_.placement.arena_bytes; }

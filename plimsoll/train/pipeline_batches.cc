@@ -47,8 +47,9 @@ data::OpenOptions open_options_for(const ModelForms& model) {
 }
 
 int64_t pipeline_bytes_within(const data::Pipeline& pipeline, int64_t budget_bytes) {
-  const int64_t least = pipeline.least_bytes();
-  return std::max(2 * least, std::min(kBatchesAhead * least, budget_bytes / kBudgetShare));
+  const int64_t least = pipeline.least_bytes() + pipeline.reading_bytes();
+  const int64_t ahead = (budget_bytes / kBudgetShare - least) / pipeline.batch_bytes();
+  return least + std::clamp<int64_t>(ahead, 1, kBatchesAhead - 1) * pipeline.batch_bytes();
 }
 
 }  // namespace plimsoll::train

@@ -29,8 +29,8 @@ class PipelineBatches : public Batches {
 // The sizes of images, sequences, classes and vocabularies as the model's inputs have them.
 data::OpenOptions open_options_for(const ModelForms& model);
 
-// What the buffers of a pipeline may take of a budget: an eighth at most, and no more than batches ahead are worth; but
-// two batches in any case.
+// What a pipeline may take of a budget, readers and buffers: an eighth at most, and no more than batches ahead are
+// worth; but two batches in any case.
 int64_t pipeline_bytes_within(const data::Pipeline& pipeline, int64_t budget_bytes);
 
 }  // namespace plimsoll::train

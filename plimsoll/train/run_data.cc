@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 
 namespace plimsoll::train {
 namespace {
 
-constexpr int64_t kEachWorker = 512 * kKiB;  // its stack, its part of the heap, what decoders take
+constexpr int64_t kEachWorker = 512 * kKiB;  // its stack, its part of the heap
+constexpr int64_t kWorkersShare = 16;        // of the budget, for workers whose number is automatic
 
 std::shared_ptr<PipelineBatches> open_pipeline(const std::string& path, const ModelForms& model,
                                                data::PipelineOptions options) {
@@ -20,6 +24,13 @@ std::shared_ptr<PipelineBatches> open_pipeline(const std::string& path, const Mo
                                     pipeline->source().size(), options.batch));
   }
   return std::make_shared<PipelineBatches>(pipeline);
+}
+
+// As many as cores where the budget has room for them.
+int automatic_workers(const data::Pipeline& pipeline, int64_t budget_bytes) {
+  const int64_t each = kEachWorker + pipeline.source().reader_bytes();
+  const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  return static_cast<int>(std::clamp<int64_t>(budget_bytes / kWorkersShare / each, 1, cores));
 }
 
 }  // namespace
@@ -46,9 +57,14 @@ void limit_data(RunData& data, const DataOptions& options, int64_t budget_bytes)
   data.reserved_bytes = 0;
   for (const auto& batches : {data.batches, data.evaluation}) {
     if (!batches) continue;
-    const int64_t bytes = pipeline_bytes_within(batches->pipeline(), budget_bytes);
-    batches->pipeline().set_max_bytes(bytes);
-    data.reserved_bytes += bytes + kEachWorker * (options.workers > 0 ? options.workers : 2);
+    data::Pipeline& pipeline = batches->pipeline();
+    const bool is_automatic = batches == data.batches && options.workers == 0;
+    const int automatic = automatic_workers(pipeline, budget_bytes);
+    if (is_automatic) pipeline.set_max_workers(automatic);
+    const int workers = is_automatic ? automatic : batches == data.batches ? options.workers : 1;
+    const int64_t bytes = pipeline_bytes_within(pipeline, budget_bytes);
+    pipeline.set_max_bytes(bytes);
+    data.reserved_bytes += bytes + kEachWorker * workers;
   }
 }
 

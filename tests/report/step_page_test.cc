@@ -129,7 +129,7 @@ TEST(ChromeTrace, OfAStepHasOpsOnTracksAndCountersByCategory) {
   const kernels::Lowered lowered = small_step();
   const plan::Estimate estimate = plan::estimate(lowered);
   const StepHistory history = history_of(lowered, std::vector<double>(lowered.ops.size(), 2e-6));
-  const auto json = nlohmann::json::parse(chrome_trace(history, "a \"step\"", {0.5, 0.25}));
+  const auto json = nlohmann::json::parse(chrome_trace(history, "a \"step\"", {.seconds = {0.5, 0.25}}));
   size_t ops = 0;
   size_t steps = 0;
   int64_t peak = 0;

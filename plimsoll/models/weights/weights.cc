@@ -7,6 +7,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/models/weights/archives.h"
+#include "plimsoll/models/weights/compressed.h"
 
 namespace plimsoll::models {
 namespace {
@@ -183,6 +184,9 @@ bool is_stored_transposed(const ModelInfo& info, std::string_view parameter) {
 }
 
 ModelInfo with_weights(ModelInfo info, const std::string& path) {
+  if (is_compressed(path)) {
+    return with_tensors(std::move(info), std::make_shared<const CompressedTensors>(read_compressed(path)), path);
+  }
   const auto tensors = std::make_shared<const StoredTensors>(read_weights(path));
   const ModelInfo plain = info;
   info.build = [plain, tensors, path](const NetOptions& net, Size size) {

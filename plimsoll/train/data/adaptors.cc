@@ -22,6 +22,7 @@ class Around : public Source {
   void read(int64_t index, uint64_t draw, SampleMemory into) const override { inner_->read(at(index), draw, into); }
   std::string name(int64_t index) const override { return inner_->name(at(index)); }
   int64_t memory_bytes() const override { return inner_->memory_bytes(); }
+  int64_t reader_bytes() const override { return inner_->reader_bytes(); }
   std::string describe() const override { return inner_->describe(); }
 
  protected:

@@ -70,6 +70,8 @@ class Cached : public Source {
     return inner_->memory_bytes() + samples_ + (on_heap_ ? kept_.load() * each_ : 0);
   }
 
+  int64_t reader_bytes() const override { return inner_->reader_bytes(); }
+
   void read(int64_t index, uint64_t draw, SampleMemory into) const override {
     if (index >= samples_) return inner_->read(index, draw, into);
     std::atomic<uint8_t>& state = states_[static_cast<size_t>(index)];

@@ -46,7 +46,7 @@ std::shared_ptr<const Source> augmented(std::shared_ptr<const Source> source, co
   return augment(std::move(source), options);
 }
 
-int most_workers(const PipelineOptions& options) {
+int first_max_workers(const PipelineOptions& options) {
   if (options.workers > 0) return options.workers;
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostWorkers);
 }
@@ -59,6 +59,7 @@ Pipeline::Engine::Engine(std::shared_ptr<const Source> source, const PipelineOpt
       layout_(source_->fields(), std::min(options.batch, source_->size())),
       max_bytes_(0),
       depth_(options.prefetch > 0 ? options.prefetch : kFirstDepth),
+      max_workers_(first_max_workers(options)),
       active_(options.workers > 0 ? options.workers : 1) {
   if (options_.recorder != nullptr) tag_ = options_.recorder->intern(Category::input, "data");
   const int64_t bytes = std::max(kDefaultBytes, source_->memory_bytes() + 2 * layout_.bytes);
@@ -263,7 +264,7 @@ void Pipeline::Engine::wait_for_front(Lock& lock) {
 
 void Pipeline::Engine::grow() {
   if (options_.prefetch == 0) depth_ = std::min(depth_ + 1, kMostDepth);
-  if (active_ < most_workers(options_)) {
+  if (active_ < max_workers_) {
     ++active_;
     start_workers();
   }
@@ -344,7 +345,22 @@ int64_t Pipeline::Engine::memory_bytes() const {
 int64_t Pipeline::Engine::least_bytes() const { return source_->memory_bytes() + layout_.bytes; }
 
 int64_t Pipeline::Engine::most_buffers(int64_t bytes) const {
-  return std::max<int64_t>(1, (bytes - source_->memory_bytes()) / layout_.bytes);
+  const int64_t source = std::max(source_->memory_bytes(), resting_bytes_ + booked_reading());
+  return std::max<int64_t>(1, (bytes - source) / layout_.bytes);
+}
+
+// The caller fills rows, too.
+int64_t Pipeline::Engine::booked_reading() const { return (max_workers_ + 1) * source_->reader_bytes(); }
+
+int64_t Pipeline::Engine::reading_bytes() const {
+  const Lock lock(mutex_);
+  return booked_reading();
+}
+
+void Pipeline::Engine::set_max_workers(int workers) {
+  if (workers < 1) throw ArgumentError(fmt::format("{} workers: expected 1 or more", workers));
+  const Lock lock(mutex_);
+  if (options_.workers == 0) max_workers_ = std::max(active_, std::min(workers, kMostWorkers));
 }
 
 void Pipeline::Engine::set_max_bytes(int64_t bytes) {
@@ -358,6 +374,11 @@ void Pipeline::Engine::set_max_bytes(int64_t bytes) {
   Lock lock(mutex_);
   max_bytes_ = bytes;
   shrink(lock);
+}
+
+int64_t Pipeline::Engine::max_bytes() const {
+  const Lock lock(mutex_);
+  return max_bytes_;
 }
 
 void Pipeline::Engine::shrink(Lock& lock) {

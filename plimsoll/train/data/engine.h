@@ -34,6 +34,10 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   int64_t memory_bytes() const;
   int64_t least_bytes() const;
   void set_max_bytes(int64_t bytes);
+  int64_t max_bytes() const;
+  int64_t batch_bytes() const { return layout_.bytes; }
+  void set_max_workers(int workers);
+  int64_t reading_bytes() const;
   PipelineStats stats() const;
 
  private:
@@ -64,14 +68,16 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   void discard(std::unique_ptr<BatchBuffer> buffer);  // under the lock
   void drop_last_pending(Lock& lock);                 // waits until nobody fills it
   void shrink(Lock& lock);
-  int64_t most_buffers(int64_t bytes) const;
-  void note_memory();  // under the lock
+  int64_t most_buffers(int64_t bytes) const;  // under the lock
+  int64_t booked_reading() const;             // under the lock
+  void note_memory();                         // under the lock
   EpochOrder order_of(int64_t epoch) const;
 
   const std::shared_ptr<const Source> source_;
   const PipelineOptions options_;
   const BatchLayout layout_;
   uint32_t tag_ = 0;
+  const int64_t resting_bytes_ = source_->memory_bytes();  // of the source while nobody reads
 
   mutable std::mutex mutex_;                          // guards all below
   std::condition_variable work_;                      // for workers: a batch to fill
@@ -85,6 +91,7 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   int64_t made_ = 0;     // ever
   int64_t max_bytes_;
   int64_t depth_;      // pending batches, at most
+  int max_workers_;    // at most, where their number is automatic
   int active_ = 1;     // workers that may work
   double row_ns_ = 0;  // that a row takes, lately; 0: not known yet
   bool stopping_ = false;

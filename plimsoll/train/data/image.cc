@@ -62,6 +62,19 @@ tjscalingfactor scale_for(ImageSize size, ImageSize least) {
   return {1, 1};
 }
 
+// Whether coefficients of the whole image are held until its last scan: by the frame header, marker SOF2.
+bool is_progressive(std::span<const std::byte> file) {
+  const auto at = [&](size_t i) { return std::to_integer<size_t>(file[i]); };
+  for (size_t i = 2; i + 3 < file.size() && at(i) == 0xFF;) {
+    if (at(i + 1) == 0xC2) return true;
+    if (at(i + 1) == 0xDA || at(i + 1) == 0xC0) return false;
+    i += 2 + (at(i + 2) << 8) + at(i + 3);
+  }
+  return false;
+}
+
+constexpr int64_t kJpegState = 64 * kKiB;  // of TurboJPEG's handle, about
+
 }  // namespace
 
 ImageDecoder::ImageDecoder(int64_t max_image_bytes) : max_image_bytes_(max_image_bytes) {}
@@ -77,7 +90,6 @@ void* ImageDecoder::jpeg() {
 }
 
 int64_t ImageDecoder::memory_bytes() const {
-  constexpr int64_t kJpegState = 64 * kKiB;  // of TurboJPEG's handle, about
   return static_cast<int64_t>(pixels_.capacity() + lines_.capacity() + sums_.capacity() * sizeof(uint16_t)) +
          (jpeg_ == nullptr ? 0 : kJpegState);
 }
@@ -86,6 +98,21 @@ ImageSize ImageDecoder::size_of(std::span<const std::byte> file, const std::stri
   if (is_jpeg(file)) return read_jpeg_header(jpeg(), file, name).size;
   if (is_png(file)) return png_size(file, name);
   fail_unknown(file, name);
+}
+
+int64_t ImageDecoder::memory_for(std::span<const std::byte> file, const std::string& name, int64_t channels,
+                                 ImageSize least) {
+  constexpr int64_t kLineBytes = 3;    // a byte and its sum, for each element of a row
+  constexpr int64_t kCoefficient = 2;  // bytes
+  ImageSize size = size_of(file, name);
+  int64_t bytes = 0;
+  if (is_jpeg(file)) {
+    if (is_progressive(file)) bytes += kCoefficient * 3 * size.height * size.width;
+    const tjscalingfactor scale = scale_for(size, least);
+    size = {TJSCALED(size.height, scale), TJSCALED(size.width, scale)};
+    bytes += kJpegState;
+  }
+  return bytes + std::min(max_image_bytes_, size.height * size.width * channels) + kLineBytes * size.width * channels;
 }
 
 std::span<std::byte> ImageDecoder::pixels_for(const std::string& name, ImageSize size, int64_t channels) {

@@ -35,6 +35,9 @@ class ImageDecoder {
   void decode(std::span<const std::byte> file, const std::string& name, int64_t channels, ImageSize size,
               std::span<std::byte> into);
 
+  // What that takes beside the result, by the header of the file. DataError as above.
+  int64_t memory_for(std::span<const std::byte> file, const std::string& name, int64_t channels, ImageSize size);
+
   // Decoded as it is, by row, column and channel; for measuring.
   std::span<const std::byte> decode_whole(std::span<const std::byte> file, const std::string& name, int64_t channels,
                                           ImageSize& size);

@@ -91,6 +91,7 @@ class Images : public Source {
     const Shape shape{options_.channels, options_.height, options_.width};
     fields_ = {{.name = "x", .spec = {DType::u8, shape}}, {.name = "target", .spec = {DType::i64, {}}}};
     normalise(fields_[0], options_);
+    probe_readers();
   }
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
@@ -107,6 +108,8 @@ class Images : public Source {
     const std::lock_guard lock(mutex_);
     return static_cast<int64_t>(names_.capacity() + files_.capacity() * sizeof(File)) + workspace_bytes_;
   }
+
+  int64_t reader_bytes() const override { return reader_bytes_; }
 
   void read(int64_t index, uint64_t /*draw*/, SampleMemory into) const override {
     std::unique_ptr<Workspace> workspace = take_workspace();
@@ -164,6 +167,24 @@ class Images : public Source {
     options_.width = first.width;
   }
 
+  // By the largest of some files. Those that cannot be read are told when they are samples.
+  void probe_readers() {
+    constexpr int64_t kProbed = 32;
+    Workspace workspace(options_.max_image_bytes);
+    const int64_t step = std::max<int64_t>(1, size() / kProbed);
+    for (int64_t i = 0; i < size(); i += step) {
+      try {
+        read_whole(name(i), options_.max_image_bytes, workspace.file, workspace.file_bytes);
+        const auto file = std::span(workspace.file).first(workspace.file_bytes);
+        const int64_t decoding =
+            workspace.decoder.memory_for(file, name(i), options_.channels, {options_.height, options_.width});
+        reader_bytes_ = std::max(reader_bytes_, decoding + static_cast<int64_t>(workspace.file.capacity()));
+      } catch (const DataError&) {
+        continue;
+      }
+    }
+  }
+
   std::unique_ptr<Workspace> take_workspace() const {
     const std::lock_guard lock(mutex_);
     if (spare_.empty()) return std::make_unique<Workspace>(options_.max_image_bytes);
@@ -185,6 +206,7 @@ class Images : public Source {
   std::string names_;  // of all files, each with a zero at its end
   std::vector<File> files_;
   std::vector<Field> fields_;
+  int64_t reader_bytes_ = 0;
   mutable std::mutex mutex_;  // guards those below
   mutable std::vector<std::unique_ptr<Workspace>> spare_;
   mutable int64_t workspace_bytes_ = 0;

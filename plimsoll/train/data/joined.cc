@@ -30,6 +30,11 @@ class Joined : public Source {
     for (const auto& part : parts_) bytes += part->memory_bytes();
     return bytes;
   }
+  int64_t reader_bytes() const override {
+    int64_t most = 0;
+    for (const auto& part : parts_) most = std::max(most, part->reader_bytes());
+    return most;
+  }
   std::string describe() const override {
     return parts_.size() == 1 ? parts_[0]->describe()
                               : fmt::format("{} and {} more files", parts_[0]->describe(), parts_.size() - 1);

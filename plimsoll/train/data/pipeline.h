@@ -98,6 +98,13 @@ class Pipeline {
   // The bound from now on. Buffers that are above it are freed as soon as they are not in use. ArgumentError as above.
   void set_max_bytes(int64_t bytes);
   int64_t least_bytes() const;  // that max_bytes may be
+  int64_t max_bytes() const;    // the bound at present
+  int64_t batch_bytes() const;  // of one batch's buffer
+
+  // The most workers there may be where their number is automatic; as many as cores unless said.
+  void set_max_workers(int workers);
+  // What all that read together take of the bound while they do, the caller of next() among them.
+  int64_t reading_bytes() const;
 
   PipelineStats stats() const;
 

@@ -52,6 +52,9 @@ class Source {
   // are the kernel's, which takes them back when memory is short: they do not count.
   virtual int64_t memory_bytes() const = 0;
 
+  // About what each thread that reads takes beside that while it does: decoders, by the headers of some samples.
+  virtual int64_t reader_bytes() const { return 0; }
+
   // One line: "60,000 samples of u8[1,28,28] and i64[] from train-images-idx3-ubyte".
   virtual std::string describe() const = 0;
 };

@@ -4,6 +4,7 @@
 
 #include "plimsoll/train/data/image.h"
 #include "plimsoll/train/data/open.h"
+#include "plimsoll/train/data/pipeline.h"
 #include "tests/train/data/made_files.h"
 
 namespace plimsoll::train::data {
@@ -42,6 +43,38 @@ TEST(Images, ReadsAFolderOfClasses) {
   EXPECT_GT(source->memory_bytes(), 16 * 16 * 3);
   EXPECT_LT(source->memory_bytes(), 100'000);
   EXPECT_THROW(open(folder.path(), {.classes = 1}), InputError);
+}
+
+// What reading takes is known by headers alone, before it is read.
+TEST(Images, ReadersAreBookedBeforeTheyRead) {
+  for (const bool is_png : {true, false}) {
+    const Folder folder;
+    const std::vector<uint8_t> pixels = plain_pixels(400, 300, {200, 10, 30});
+    folder.write("a/small.jpg", jpeg_of(16, 16, plain_pixels(16, 16, {200, 10, 30})));
+    folder.write("a/truncated.jpg", "");
+    folder.write(is_png ? "a/large.png" : "a/large.jpg",
+                 is_png ? png_of(400, 300, 8, PNG_COLOR_TYPE_RGB, pixels) : jpeg_of(400, 300, pixels));
+    const auto source = open(folder.path(), {.height = 32, .width = 32});
+    const int64_t resting = source->memory_bytes();
+    read_sample(*source, 0);
+    EXPECT_GT(source->memory_bytes(), resting);
+    EXPECT_GE(source->reader_bytes(), source->memory_bytes() - resting) << (is_png ? "png" : "jpg");
+    EXPECT_LE(source->reader_bytes(), 2 * (source->memory_bytes() - resting) + 64 * 1024);
+  }
+}
+
+TEST(Images, BuffersLeaveRoomForReaders) {
+  const Folder folder;
+  for (int i = 0; i < 24; ++i) {
+    folder.write("a/" + std::to_string(i) + ".png",
+                 png_of(500, 400, 8, PNG_COLOR_TYPE_RGB, plain_pixels(500, 400, {200, 10, 30})));
+  }
+  Pipeline pipeline(open(folder.path(), {.height = 64, .width = 64}), {.batch = 4, .workers = 2, .prefetch = 6});
+  EXPECT_GE(pipeline.reading_bytes(), 3 * 500 * 400 * 3) << "two workers and the caller";
+  pipeline.set_max_bytes(pipeline.least_bytes() + pipeline.reading_bytes() + pipeline.batch_bytes());
+  while (pipeline.next()) continue;
+  EXPECT_EQ(pipeline.stats().batches, 6);
+  EXPECT_LE(pipeline.stats().peak_bytes, pipeline.max_bytes());
 }
 
 TEST(Images, TellsTheFileThatVanishedOrIsTruncated) {

@@ -146,6 +146,7 @@ def main():
     sys.exit(0 if ok else 1)
 
 
-torch.set_num_threads(1)
 os.environ.setdefault("XDG_CACHE_HOME", tempfile.gettempdir())
-main()
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
