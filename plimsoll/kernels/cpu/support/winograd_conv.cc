@@ -16,7 +16,8 @@ constexpr int64_t kTile = 4;      // results of a tile along each dimension
 constexpr int64_t kPatch = 6;     // what they are made of
 constexpr int64_t kFactors = 36;  // of a patch, a tile or 3x3 weights
 constexpr int64_t kTaps = 9;
-constexpr int64_t kRows = 32;        // output channels that a thread computes together
+constexpr int64_t kRows = 32;  // output channels that a thread computes together
+constexpr int64_t kPanel = simd::kLanes;
 constexpr int64_t kInner = 256;      // terms of a product in one go, so that its operands stay in the cache
 constexpr int64_t kMostTiles = 512;  // in a chunk
 constexpr int64_t kFewestTiles = 32;
@@ -124,16 +125,25 @@ void gather(const Sizes& s, const WideInput& images, int64_t channels, int64_t c
   for (int64_t i = 0; i < kSize * kSize; ++i) std::fill(squares + i * tiles + used, squares + (i + 1) * tiles, 0.0F);
 }
 
-// `count` elements, `step` apart, as f32.
-void copy_apart(const WideInput& from, int64_t first, int64_t step, int64_t count, float* to) {
-  if (from.dtype == DType::f32) {
-    const auto* x = reinterpret_cast<const float*>(from.data) + first;
-    for (int64_t i = 0; i < count; ++i) to[i] = x[i * step];
-    return;
+// kTaps weights of each of `count` channels, `step` apart, to [tap, channel] as f32; from the last tap on where they
+// are turned around.
+template <class Element, class Upcast>
+void take_taps(const Element* from, int64_t step, int64_t count, bool flips, float* to, const Upcast& upcast) {
+  const int64_t first = flips ? kTaps - 1 : 0;
+  const int64_t next = flips ? -1 : 1;
+  for (int64_t channel = 0; channel < count; ++channel, from += step) {
+    for (int64_t tap = 0; tap < kTaps; ++tap) to[tap * count + channel] = upcast(from[first + tap * next]);
   }
-  const auto* x = reinterpret_cast<const uint16_t*>(from.data) + first;
-  const auto upcast = from.dtype == DType::bf16 ? from_bf16 : from_f16;
-  for (int64_t i = 0; i < count; ++i) to[i] = upcast(x[i * step]);
+}
+
+void take_taps(const WideInput& w, int64_t begin, int64_t step, int64_t count, bool flips, float* to) {
+  if (w.dtype == DType::f32) {
+    const auto* from = reinterpret_cast<const float*>(w.data) + begin;
+    return take_taps(from, step, count, flips, to, [](float x) { return x; });
+  }
+  const auto* from = reinterpret_cast<const uint16_t*>(w.data) + begin;
+  if (w.dtype == DType::bf16) return take_taps(from, step, count, flips, to, [](uint16_t x) { return from_bf16(x); });
+  take_taps(from, step, count, flips, to, [](uint16_t x) { return from_f16(x); });
 }
 
 // What a thread has for itself: the squares of one channel, their lines, and its part of the products.
@@ -151,12 +161,15 @@ struct Own {
   float* part_of(float* all, int thread) const { return squares_of(all, thread) + squares; }
 };
 
-// c[rows, columns] (+)= a[rows, inner] b[inner, columns], cut so that what is read again is in the cache.
-void multiply_blocks(int64_t rows, int64_t columns, int64_t inner, const float* a, const float* b, float* c,
+// c[rows, columns] (+)= a[rows, inner] b, which lies in panels [columns / kPanel, inner, kPanel]: what a tile reads of
+// it is in one piece, and stays in the first cache for all rows.
+void multiply_panels(int64_t rows, int64_t columns, int64_t inner, const float* a, const float* b, float* c,
                      int64_t c_row, bool add) {
-  for (int64_t k = 0; k < inner; k += kInner) {
-    simd::functions().multiply({rows, columns, std::min(kInner, inner - k), a + k, inner, 1, b + k * columns, columns,
-                                c, c_row, add || k > 0});
+  for (int64_t column = 0; column < columns; column += kPanel, b += inner * kPanel) {
+    for (int64_t k = 0; k < inner; k += kInner) {
+      simd::functions().multiply({rows, kPanel, std::min(kInner, inner - k), a + k, inner, 1, b + k * kPanel, kPanel,
+                                  c + column, c_row, add || k > 0});
+    }
   }
 }
 
@@ -197,14 +210,16 @@ struct Forward {
     });
   }
 
-  // Of one channel, to [factor, channel, tile].
+  // Of one channel, to [factor, tile / kPanel, channel, kPanel].
   void transform_patches(const WideInput& x, int64_t channel, int64_t first, int64_t end, float* all, int part,
                          float* patches) const {
     float* squares = own.squares_of(all, part);
     gather<kPatch>(s, x, s.in, channel, {s.height, s.width}, s.top, s.left, first, end, own.lines_of(all, part),
                    squares, chunks.tiles);
-    simd::functions().winograd.patch(squares, chunks.tiles, patches + channel * chunks.tiles, s.in * chunks.tiles,
-                                     chunks.tiles);
+    float* to = patches + channel * kPanel;
+    for (int64_t tile = 0; tile < chunks.tiles; tile += kPanel, to += s.in * kPanel) {
+      simd::functions().winograd.patch(squares + tile, chunks.tiles, to, s.in * chunks.tiles, kPanel);
+    }
   }
 
   // Of one output channel, to [factor, row of the block, channel].
@@ -212,9 +227,7 @@ struct Forward {
     const int64_t channels = s.in;
     const int64_t step = flips ? s.out * kTaps : kTaps;
     const int64_t from = flips ? out * kTaps : out * channels * kTaps;
-    for (int64_t tap = 0; tap < kTaps; ++tap) {
-      copy_apart(w, from + (flips ? kTaps - 1 - tap : tap), step, channels, squares + tap * channels);
-    }
+    take_taps(w, from, step, channels, flips, squares);
     simd::functions().winograd.weights(squares, channels, factors_of_row, rows * channels, channels);
   }
 
@@ -227,13 +240,13 @@ struct Forward {
     float* sums = weights + kFactors * kRows * s.in;
     for (int64_t r = 0; r < rows; ++r) transform_weights(w, first_out + r, squares, weights + r * s.in, rows);
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      multiply_blocks(rows, tiles, s.in, weights + factor * rows * s.in, patches + factor * s.in * tiles,
+      multiply_panels(rows, tiles, s.in, weights + factor * rows * s.in, patches + factor * s.in * tiles,
                       sums + factor * rows * tiles, tiles, false);
     }
     for (int64_t r = 0; r < rows; ++r) {
       simd::functions().winograd.result(sums + r * tiles, rows * tiles, squares, tiles, tiles);
       float level = 0;
-      if (bias.data != nullptr) copy_apart(bias, first_out + r, 1, 1, &level);
+      if (bias.data != nullptr) level = *bias.line(first_out + r, 1, &level);
       for (int64_t row = first; row < end; ++row) {
         write_row(squares + (row - first) * s.tiles_across(), row, first_out + r, level, own.lines_of(all, part), y);
       }
@@ -291,7 +304,7 @@ struct Weights {
       : s(sizes),
         chunks(s, most_tiles),
         kept(std::min(kKept, s.out)),
-        own(s, chunks.tiles, kFactors * std::max(kRows, simd::kLanes) * chunks.tiles),
+        own(s, chunks.tiles, kFactors * std::max(kRows, kPanel) * chunks.tiles),
         threads(thread_count) {}
 
   int64_t factors() const { return kFactors * s.in * chunks.tiles; }
@@ -305,9 +318,9 @@ struct Weights {
       const int64_t outs = std::min(kept, s.out - first_out);
       for_chunks(s, chunks, [&](int64_t first, int64_t end) {
         const bool is_only = first_out > 0 && end - first == s.tile_rows();  // the patches are there already
-        parallel(threads, is_only ? 0 : s.in / simd::kLanes, 1, [&](int part, int64_t begin, int64_t stop) {
+        parallel(threads, is_only ? 0 : s.in / kPanel, 1, [&](int part, int64_t begin, int64_t stop) {
           for (int64_t group = begin; group < stop; ++group) {
-            transform_patches(x, group * simd::kLanes, first, end, threads_own, part, scratch);
+            transform_patches(x, group * kPanel, first, end, threads_own, part, scratch);
           }
         });
         parallel(threads, (outs + kRows - 1) / kRows, 1, [&](int part, int64_t begin, int64_t stop) {
@@ -325,20 +338,20 @@ struct Weights {
     }
   }
 
-  // Of kLanes channels, to [factor, tile, channel].
+  // Of a panel of channels, to [factor, channel / kPanel, tile, kPanel].
   void transform_patches(const WideInput& x, int64_t first_channel, int64_t first, int64_t end, float* all, int part,
                          float* patches) const {
     const int64_t tiles = chunks.tiles;
     float* squares = own.squares_of(all, part);
     float* group = own.part_of(all, part);
-    for (int64_t lane = 0; lane < simd::kLanes; ++lane) {
+    for (int64_t lane = 0; lane < kPanel; ++lane) {
       gather<kPatch>(s, x, s.in, first_channel + lane, {s.height, s.width}, s.top, s.left, first, end,
                      own.lines_of(all, part), squares, tiles);
-      simd::functions().winograd.patch(squares, tiles, group + lane * tiles, simd::kLanes * tiles, tiles);
+      simd::functions().winograd.patch(squares, tiles, group + lane * tiles, kPanel * tiles, tiles);
     }
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      simd::functions().transpose(group + factor * simd::kLanes * tiles, tiles,
-                                  patches + factor * tiles * s.in + first_channel, s.in, simd::kLanes, tiles);
+      simd::functions().transpose(group + factor * kPanel * tiles, tiles,
+                                  patches + factor * tiles * s.in + first_channel * tiles, kPanel, kPanel, tiles);
     }
   }
 
@@ -354,7 +367,7 @@ struct Weights {
       simd::functions().winograd.slope(squares, tiles, slopes + r * tiles, rows * tiles, tiles);
     }
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      multiply_blocks(rows, s.in, tiles, slopes + factor * rows * tiles, patches + factor * tiles * s.in,
+      multiply_panels(rows, s.in, tiles, slopes + factor * rows * tiles, patches + factor * tiles * s.in,
                       sums_of_rows + factor * outs * s.in, s.in, first > 0);
     }
   }
