@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/simd/simd.h"
@@ -123,6 +124,13 @@ TEST(PackedProduct, HasItsEpilogueInEveryPrecision) {
             dtype)),
         {.tolerance = sum_tolerance(400)});
   }
+}
+
+// A sum so long that not all of the right factor is kept in panels.
+TEST(PackedProduct, GathersLongSums) {
+  expect_agreement(
+      program::parse_program("input %x: bf16[200,5600]\ninput %w: bf16[192,5600]\n%y = linear(%x, %w)\n"
+                             "output %y\n"));
 }
 
 TEST(PackedProduct, HasTheSameBitsOnAnyNumberOfThreads) {

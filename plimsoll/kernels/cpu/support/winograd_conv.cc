@@ -23,6 +23,10 @@ constexpr int64_t kMostTiles = 512;  // in a chunk
 constexpr int64_t kFewestTiles = 32;
 constexpr int64_t kKept = 256;  // output channels whose gradients are summed up at a time
 
+// From one factor to the next, where each has so many floats. Transforms read and write all factors of some squares at
+// once: at a distance of a power of two they would displace each other in the caches.
+constexpr int64_t apart(int64_t floats) { return floats + kPanel; }
+
 // y = conv(x, w), or the same for the gradient of x: a convolution of dy with weights that are turned around.
 struct Sizes {
   int64_t batch, in, out;
@@ -113,26 +117,27 @@ struct Extent {
 template <int64_t kSize>
 void gather(const Sizes& s, const WideInput& images, int64_t channels, int64_t channel, const Extent& shape,
             int64_t top, int64_t left, int64_t first, int64_t end, float* lines, float* squares, int64_t tiles) {
+  const int64_t step = apart(tiles);
   const int64_t across = s.tiles_across();
   const int64_t line = across * kTile + kPatch;
   for (int64_t row = first; row < end; ++row) {
     const int64_t n = row / s.tiles_down();
     const Plane plane{images, (n * channels + channel) * shape.height * shape.width, shape.height, shape.width};
     copy_lines<kSize>(plane, row % s.tiles_down() * kTile - top, -left, lines, line);
-    take_apart<kSize>(lines, line, squares + (row - first) * across, tiles, across);
+    take_apart<kSize>(lines, line, squares + (row - first) * across, step, across);
   }
   const int64_t used = (end - first) * across;
-  for (int64_t i = 0; i < kSize * kSize; ++i) std::fill(squares + i * tiles + used, squares + (i + 1) * tiles, 0.0F);
+  for (int64_t i = 0; i < kSize * kSize; ++i) std::fill(squares + i * step + used, squares + i * step + tiles, 0.0F);
 }
 
-// kTaps weights of each of `count` channels, `step` apart, to [tap, channel] as f32; from the last tap on where they
-// are turned around.
+// kTaps weights of each of `count` channels, `step` apart, to [tap, apart(count)] as f32; from the last tap on where
+// they are turned around.
 template <class Element, class Upcast>
 void take_taps(const Element* from, int64_t step, int64_t count, bool flips, float* to, const Upcast& upcast) {
   const int64_t first = flips ? kTaps - 1 : 0;
   const int64_t next = flips ? -1 : 1;
   for (int64_t channel = 0; channel < count; ++channel, from += step) {
-    for (int64_t tap = 0; tap < kTaps; ++tap) to[tap * count + channel] = upcast(from[first + tap * next]);
+    for (int64_t tap = 0; tap < kTaps; ++tap) to[tap * apart(count) + channel] = upcast(from[first + tap * next]);
   }
 }
 
@@ -152,7 +157,7 @@ struct Own {
 
   Own(const Sizes& s, int64_t tiles, int64_t part_floats)
       : lines(align_up(kPatch * (s.tiles_across() * kTile + kPatch), 16)),
-        squares(kFactors * std::max<int64_t>(tiles, align_up(std::max(s.in, s.out), 16))),
+        squares(kFactors * apart(std::max<int64_t>(tiles, align_up(std::max(s.in, s.out), 16)))),
         part(align_up(part_floats, 16)) {}
 
   int64_t floats() const { return lines + squares + part; }
@@ -186,12 +191,12 @@ struct Forward {
   Forward(const Sizes& sizes, int64_t most_tiles, bool flips_weights, const Epilogue& after, int thread_count)
       : s(sizes),
         chunks(s, most_tiles),
-        own(s, chunks.tiles, kRows * (s.in + chunks.tiles) * kFactors),
+        own(s, chunks.tiles, kFactors * (apart(kRows * s.in) + apart(kRows * chunks.tiles))),
         flips(flips_weights),
         epilogue(after),
         threads(thread_count) {}
 
-  int64_t factors() const { return kFactors * s.in * chunks.tiles; }  // floats of patches, for all threads
+  int64_t factors() const { return kFactors * apart(s.in * chunks.tiles); }  // floats of patches, for all threads
   int64_t scratch_bytes() const { return 4 * (factors() + threads * own.floats()); }
 
   void run(const WideInput& x, const WideInput& w, const WideInput& bias, const WideOutput& y, float* scratch) const {
@@ -218,7 +223,7 @@ struct Forward {
                    squares, chunks.tiles);
     float* to = patches + channel * kPanel;
     for (int64_t tile = 0; tile < chunks.tiles; tile += kPanel, to += s.in * kPanel) {
-      simd::functions().winograd.patch(squares + tile, chunks.tiles, to, s.in * chunks.tiles, kPanel);
+      simd::functions().winograd.patch(squares + tile, apart(chunks.tiles), to, apart(s.in * chunks.tiles), kPanel);
     }
   }
 
@@ -228,7 +233,7 @@ struct Forward {
     const int64_t step = flips ? s.out * kTaps : kTaps;
     const int64_t from = flips ? out * kTaps : out * channels * kTaps;
     take_taps(w, from, step, channels, flips, squares);
-    simd::functions().winograd.weights(squares, channels, factors_of_row, rows * channels, channels);
+    simd::functions().winograd.weights(squares, apart(channels), factors_of_row, apart(rows * channels), channels);
   }
 
   void compute(const WideInput& w, const WideInput& bias, const WideOutput& y, int64_t first_out, int64_t first,
@@ -237,14 +242,14 @@ struct Forward {
     const int64_t tiles = chunks.tiles;
     float* squares = own.squares_of(all, part);
     float* weights = own.part_of(all, part);
-    float* sums = weights + kFactors * kRows * s.in;
+    float* sums = weights + kFactors * apart(kRows * s.in);
     for (int64_t r = 0; r < rows; ++r) transform_weights(w, first_out + r, squares, weights + r * s.in, rows);
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      multiply_panels(rows, tiles, s.in, weights + factor * rows * s.in, patches + factor * s.in * tiles,
-                      sums + factor * rows * tiles, tiles, false);
+      multiply_panels(rows, tiles, s.in, weights + factor * apart(rows * s.in), patches + factor * apart(s.in * tiles),
+                      sums + factor * apart(rows * tiles), tiles, false);
     }
     for (int64_t r = 0; r < rows; ++r) {
-      simd::functions().winograd.result(sums + r * tiles, rows * tiles, squares, tiles, tiles);
+      simd::functions().winograd.result(sums + r * tiles, apart(rows * tiles), squares, apart(tiles), tiles);
       float level = 0;
       if (bias.data != nullptr) level = *bias.line(first_out + r, 1, &level);
       for (int64_t row = first; row < end; ++row) {
@@ -261,7 +266,7 @@ struct Forward {
     const float* line = lines;
     float* other = lines + s.tiles_across() * kTile;  // where y is not f32
     for (int64_t i = 0; i < kTile && down + i < s.rows; ++i) {
-      put_together(squares + i * kTile * chunks.tiles, lines);
+      put_together(squares + i * kTile * apart(chunks.tiles), lines);
       const int64_t at = ((n * s.out + channel) * s.rows + down + i) * columns;
       float* to = y.line(at, other);
       if (epilogue.onto && to == other) {
@@ -281,7 +286,7 @@ struct Forward {
   }
 
   void put_together(const float* squares, float* line) const {
-    const int64_t step = chunks.tiles;
+    const int64_t step = apart(chunks.tiles);
     const int64_t across = s.tiles_across();
     vectorised([=] {
       for (int64_t x = 0; x < across; ++x) {
@@ -304,11 +309,11 @@ struct Weights {
       : s(sizes),
         chunks(s, most_tiles),
         kept(std::min(kKept, s.out)),
-        own(s, chunks.tiles, kFactors * std::max(kRows, kPanel) * chunks.tiles),
+        own(s, chunks.tiles, kFactors * apart(std::max(kRows, kPanel) * chunks.tiles)),
         threads(thread_count) {}
 
-  int64_t factors() const { return kFactors * s.in * chunks.tiles; }
-  int64_t sums() const { return kFactors * kept * s.in; }
+  int64_t factors() const { return kFactors * apart(s.in * chunks.tiles); }
+  int64_t sums() const { return kFactors * apart(kept * s.in); }
   int64_t scratch_bytes() const { return 4 * (factors() + sums() + threads * own.floats()); }
 
   void run(const WideInput& dy, const WideInput& x, const WideOutput& dw, float* scratch) const {
@@ -347,11 +352,12 @@ struct Weights {
     for (int64_t lane = 0; lane < kPanel; ++lane) {
       gather<kPatch>(s, x, s.in, first_channel + lane, {s.height, s.width}, s.top, s.left, first, end,
                      own.lines_of(all, part), squares, tiles);
-      simd::functions().winograd.patch(squares, tiles, group + lane * tiles, kPanel * tiles, tiles);
+      simd::functions().winograd.patch(squares, apart(tiles), group + lane * tiles, apart(kPanel * tiles), tiles);
     }
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      simd::functions().transpose(group + factor * kPanel * tiles, tiles,
-                                  patches + factor * tiles * s.in + first_channel * tiles, kPanel, kPanel, tiles);
+      simd::functions().transpose(group + factor * apart(kPanel * tiles), tiles,
+                                  patches + factor * apart(tiles * s.in) + first_channel * tiles, kPanel, kPanel,
+                                  tiles);
     }
   }
 
@@ -364,20 +370,21 @@ struct Weights {
     for (int64_t r = 0; r < rows; ++r) {
       gather<kTile>(s, dy, s.out, first_out + r, {s.rows, s.columns}, 0, 0, first, end, own.lines_of(all, part),
                     squares, tiles);
-      simd::functions().winograd.slope(squares, tiles, slopes + r * tiles, rows * tiles, tiles);
+      simd::functions().winograd.slope(squares, apart(tiles), slopes + r * tiles, apart(rows * tiles), tiles);
     }
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      multiply_panels(rows, s.in, tiles, slopes + factor * rows * tiles, patches + factor * tiles * s.in,
-                      sums_of_rows + factor * outs * s.in, s.in, first > 0);
+      multiply_panels(rows, s.in, tiles, slopes + factor * apart(rows * tiles), patches + factor * apart(tiles * s.in),
+                      sums_of_rows + factor * apart(outs * s.in), s.in, first > 0);
     }
   }
 
   // The weights of one output channel, from `at` on.
   void write(const float* sums_of_out, int64_t outs, float* squares, const WideOutput& dw, int64_t at) const {
-    simd::functions().winograd.weights_gradient(sums_of_out, outs * s.in, squares, s.in, s.in);
-    float* to = dw.line(at, squares + kTaps * s.in);
+    simd::functions().winograd.weights_gradient(sums_of_out, apart(outs * s.in), squares, apart(s.in), s.in);
+    float* to = dw.line(at, squares + kTaps * apart(s.in));
     for (int64_t tap = 0; tap < kTaps; ++tap) {
-      for (int64_t channel = 0; channel < s.in; ++channel) to[channel * kTaps + tap] = squares[tap * s.in + channel];
+      for (int64_t channel = 0; channel < s.in; ++channel)
+        to[channel * kTaps + tap] = squares[tap * apart(s.in) + channel];
     }
     dw.keep(at, s.in * kTaps, to);
   }
