@@ -226,13 +226,13 @@ double sum_tolerance(int64_t terms) {
 }
 
 double sum_tolerance(const Program& program) {
-  double squares = 0;
+  double strays = 0;
   for (const program::Op& op : program.ops) {
     const int64_t results = op.outputs[0] ? program[op.outputs[0]].type.shape.shape().elements() : 0;
     const int64_t terms = results > 0 ? program::flops(program, op).constant() / results : 0;
-    squares += std::pow(sum_tolerance(std::max<int64_t>(terms, 1)), 2);
+    strays += sum_tolerance(std::max<int64_t>(terms, 1));
   }
-  return std::sqrt(squares);
+  return strays;
 }
 
 Arrays<double> random_values(const Program& program, const Comparison& comparison) {

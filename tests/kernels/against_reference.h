@@ -27,8 +27,8 @@ struct Comparison {
 // standard deviation of all roundings, and u sqrt(2 / 6) that of the products'. As many of them as all sums keep to.
 double sum_tolerance(int64_t terms);
 
-// For a whole program: each op strays by the roundings of its own sums. These know nothing of each other, so their
-// squares add up.
+// For a whole program: each op strays by the roundings of its own sums, and all of that adds up, whichever way the ops
+// after it turn it.
 double sum_tolerance(const program::Program& program);
 
 // Random values for what comes in, indices in range.
