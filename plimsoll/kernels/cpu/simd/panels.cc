@@ -112,32 +112,6 @@ HWY_INLINE void pack_place(const Lines& lines, const typename D::Element* from, 
   }
 }
 
-// The last kWidth - kBeyond elements before `end`, in the first lanes.
-template <class D, int kBeyond>
-HWY_INLINE Register load_last(const typename D::Element* end) {
-  int32_t lanes[kWidth];
-  for (int i = 0; i < kWidth; ++i) lanes[i] = i + kBeyond < kWidth ? i + kBeyond : 0;
-  return hn::TableLookupLanes(D::load(end - kWidth), hn::SetTableIndices(DF(), lanes));
-}
-
-// Whole panels at one place, from number kFirst on. What vectors read beside a panel is in the next ones; those that
-// would read beyond all of them are read from the end.
-template <class D, int kPanel, int kPanels, int kFirst = 0>
-HWY_INLINE void pack_whole_place(const typename D::Element* from, int64_t panel_size, float* to) {
-  if constexpr (kFirst < kPanels) {
-    constexpr int kVector = static_cast<int>(kWidth);
-    constexpr int kBeyond = kFirst * kPanel + kVector - kPanels * kPanel;
-    if constexpr (kPanel % kVector != 0 && kBeyond > 0) {
-      hn::StoreU(load_last<D, kBeyond>(from + kPanels * kPanel), DF(), to);
-    } else {
-      for (int line = 0; line < kPanel; line += kVector) {
-        hn::StoreU(D::load(from + kFirst * kPanel + line), DF(), to + line);
-      }
-    }
-    pack_whole_place<D, kPanel, kPanels, kFirst + 1>(from, panel_size, to + panel_size);
-  }
-}
-
 // Some panels of lines that lie beside each other: in the order of memory. The last vectors of a panel must not reach
 // into the next, which is written by then.
 template <class D, int kPanel, int kPanels>
@@ -145,13 +119,17 @@ HWY_INLINE void pack_across_lines(const Lines& lines, int64_t first, int64_t pan
   constexpr int64_t kLast = (kWidth - 1) / kPanel;  // places whose vectors would
   const auto* from = static_cast<const typename D::Element*>(lines.from) + first;
   const int64_t left = lines.count - first;
-  const bool is_whole = panels == kPanels && left >= kPanels * kPanel;
+  const bool is_whole = panels == kPanels && left >= kPanels * kPanel + kWidth;
   for (int64_t place = 0; place < lines.inner; ++place, from += lines.inner_step, to += kPanel) {
     const bool exact = place + kLast >= lines.inner;
     if (exact || !is_whole) {
       pack_place<D, kPanel>(lines, from, left, panels, exact, to);
-    } else {
-      pack_whole_place<D, kPanel, kPanels>(from, kPanel * lines.inner, to);
+      continue;
+    }
+    for (int panel = 0; panel < kPanels; ++panel) {
+      for (int line = 0; line < kPanel; line += static_cast<int>(kWidth)) {
+        hn::StoreU(D::load(from + panel * kPanel + line), DF(), to + panel * kPanel * lines.inner + line);
+      }
     }
   }
 }

@@ -16,16 +16,11 @@ constexpr int64_t kTile = 4;      // results of a tile along each dimension
 constexpr int64_t kPatch = 6;     // what they are made of
 constexpr int64_t kFactors = 36;  // of a patch, a tile or 3x3 weights
 constexpr int64_t kTaps = 9;
-constexpr int64_t kRows = 32;  // output channels that a thread computes together
-constexpr int64_t kPanel = simd::kLanes;
+constexpr int64_t kRows = 32;        // output channels that a thread computes together
 constexpr int64_t kInner = 256;      // terms of a product in one go, so that its operands stay in the cache
 constexpr int64_t kMostTiles = 512;  // in a chunk
 constexpr int64_t kFewestTiles = 32;
 constexpr int64_t kKept = 256;  // output channels whose gradients are summed up at a time
-
-// From one factor to the next, where each has so many floats. Transforms read and write all factors of some squares at
-// once: at a distance of a power of two they would displace each other in the caches.
-constexpr int64_t apart(int64_t floats) { return floats + kPanel; }
 
 // y = conv(x, w), or the same for the gradient of x: a convolution of dy with weights that are turned around.
 struct Sizes {
@@ -117,38 +112,28 @@ struct Extent {
 template <int64_t kSize>
 void gather(const Sizes& s, const WideInput& images, int64_t channels, int64_t channel, const Extent& shape,
             int64_t top, int64_t left, int64_t first, int64_t end, float* lines, float* squares, int64_t tiles) {
-  const int64_t step = apart(tiles);
   const int64_t across = s.tiles_across();
   const int64_t line = across * kTile + kPatch;
   for (int64_t row = first; row < end; ++row) {
     const int64_t n = row / s.tiles_down();
     const Plane plane{images, (n * channels + channel) * shape.height * shape.width, shape.height, shape.width};
     copy_lines<kSize>(plane, row % s.tiles_down() * kTile - top, -left, lines, line);
-    take_apart<kSize>(lines, line, squares + (row - first) * across, step, across);
+    take_apart<kSize>(lines, line, squares + (row - first) * across, tiles, across);
   }
   const int64_t used = (end - first) * across;
-  for (int64_t i = 0; i < kSize * kSize; ++i) std::fill(squares + i * step + used, squares + i * step + tiles, 0.0F);
+  for (int64_t i = 0; i < kSize * kSize; ++i) std::fill(squares + i * tiles + used, squares + (i + 1) * tiles, 0.0F);
 }
 
-// kTaps weights of each of `count` channels, `step` apart, to [tap, apart(count)] as f32; from the last tap on where
-// they are turned around.
-template <class Element, class Upcast>
-void take_taps(const Element* from, int64_t step, int64_t count, bool flips, float* to, const Upcast& upcast) {
-  const int64_t first = flips ? kTaps - 1 : 0;
-  const int64_t next = flips ? -1 : 1;
-  for (int64_t channel = 0; channel < count; ++channel, from += step) {
-    for (int64_t tap = 0; tap < kTaps; ++tap) to[tap * apart(count) + channel] = upcast(from[first + tap * next]);
+// `count` elements, `step` apart, as f32.
+void copy_apart(const WideInput& from, int64_t first, int64_t step, int64_t count, float* to) {
+  if (from.dtype == DType::f32) {
+    const auto* x = reinterpret_cast<const float*>(from.data) + first;
+    for (int64_t i = 0; i < count; ++i) to[i] = x[i * step];
+    return;
   }
-}
-
-void take_taps(const WideInput& w, int64_t begin, int64_t step, int64_t count, bool flips, float* to) {
-  if (w.dtype == DType::f32) {
-    const auto* from = reinterpret_cast<const float*>(w.data) + begin;
-    return take_taps(from, step, count, flips, to, [](float x) { return x; });
-  }
-  const auto* from = reinterpret_cast<const uint16_t*>(w.data) + begin;
-  if (w.dtype == DType::bf16) return take_taps(from, step, count, flips, to, [](uint16_t x) { return from_bf16(x); });
-  take_taps(from, step, count, flips, to, [](uint16_t x) { return from_f16(x); });
+  const auto* x = reinterpret_cast<const uint16_t*>(from.data) + first;
+  const auto upcast = from.dtype == DType::bf16 ? from_bf16 : from_f16;
+  for (int64_t i = 0; i < count; ++i) to[i] = upcast(x[i * step]);
 }
 
 // What a thread has for itself: the squares of one channel, their lines, and its part of the products.
@@ -157,7 +142,7 @@ struct Own {
 
   Own(const Sizes& s, int64_t tiles, int64_t part_floats)
       : lines(align_up(kPatch * (s.tiles_across() * kTile + kPatch), 16)),
-        squares(kFactors * apart(std::max<int64_t>(tiles, align_up(std::max(s.in, s.out), 16)))),
+        squares(kFactors * std::max<int64_t>(tiles, align_up(std::max(s.in, s.out), 16))),
         part(align_up(part_floats, 16)) {}
 
   int64_t floats() const { return lines + squares + part; }
@@ -166,15 +151,12 @@ struct Own {
   float* part_of(float* all, int thread) const { return squares_of(all, thread) + squares; }
 };
 
-// c[rows, columns] (+)= a[rows, inner] b, which lies in panels [columns / kPanel, inner, kPanel]: what a tile reads of
-// it is in one piece, and stays in the first cache for all rows.
-void multiply_panels(int64_t rows, int64_t columns, int64_t inner, const float* a, const float* b, float* c,
+// c[rows, columns] (+)= a[rows, inner] b[inner, columns], cut so that what is read again is in the cache.
+void multiply_blocks(int64_t rows, int64_t columns, int64_t inner, const float* a, const float* b, float* c,
                      int64_t c_row, bool add) {
-  for (int64_t column = 0; column < columns; column += kPanel, b += inner * kPanel) {
-    for (int64_t k = 0; k < inner; k += kInner) {
-      simd::functions().multiply({rows, kPanel, std::min(kInner, inner - k), a + k, inner, 1, b + k * kPanel, kPanel,
-                                  c + column, c_row, add || k > 0});
-    }
+  for (int64_t k = 0; k < inner; k += kInner) {
+    simd::functions().multiply({rows, columns, std::min(kInner, inner - k), a + k, inner, 1, b + k * columns, columns,
+                                c, c_row, add || k > 0});
   }
 }
 
@@ -191,12 +173,12 @@ struct Forward {
   Forward(const Sizes& sizes, int64_t most_tiles, bool flips_weights, const Epilogue& after, int thread_count)
       : s(sizes),
         chunks(s, most_tiles),
-        own(s, chunks.tiles, kFactors * (apart(kRows * s.in) + apart(kRows * chunks.tiles))),
+        own(s, chunks.tiles, kRows * (s.in + chunks.tiles) * kFactors),
         flips(flips_weights),
         epilogue(after),
         threads(thread_count) {}
 
-  int64_t factors() const { return kFactors * apart(s.in * chunks.tiles); }  // floats of patches, for all threads
+  int64_t factors() const { return kFactors * s.in * chunks.tiles; }  // floats of patches, for all threads
   int64_t scratch_bytes() const { return 4 * (factors() + threads * own.floats()); }
 
   void run(const WideInput& x, const WideInput& w, const WideInput& bias, const WideOutput& y, float* scratch) const {
@@ -215,16 +197,14 @@ struct Forward {
     });
   }
 
-  // Of one channel, to [factor, tile / kPanel, channel, kPanel].
+  // Of one channel, to [factor, channel, tile].
   void transform_patches(const WideInput& x, int64_t channel, int64_t first, int64_t end, float* all, int part,
                          float* patches) const {
     float* squares = own.squares_of(all, part);
     gather<kPatch>(s, x, s.in, channel, {s.height, s.width}, s.top, s.left, first, end, own.lines_of(all, part),
                    squares, chunks.tiles);
-    float* to = patches + channel * kPanel;
-    for (int64_t tile = 0; tile < chunks.tiles; tile += kPanel, to += s.in * kPanel) {
-      simd::functions().winograd.patch(squares + tile, apart(chunks.tiles), to, apart(s.in * chunks.tiles), kPanel);
-    }
+    simd::functions().winograd.patch(squares, chunks.tiles, patches + channel * chunks.tiles, s.in * chunks.tiles,
+                                     chunks.tiles);
   }
 
   // Of one output channel, to [factor, row of the block, channel].
@@ -232,8 +212,10 @@ struct Forward {
     const int64_t channels = s.in;
     const int64_t step = flips ? s.out * kTaps : kTaps;
     const int64_t from = flips ? out * kTaps : out * channels * kTaps;
-    take_taps(w, from, step, channels, flips, squares);
-    simd::functions().winograd.weights(squares, apart(channels), factors_of_row, apart(rows * channels), channels);
+    for (int64_t tap = 0; tap < kTaps; ++tap) {
+      copy_apart(w, from + (flips ? kTaps - 1 - tap : tap), step, channels, squares + tap * channels);
+    }
+    simd::functions().winograd.weights(squares, channels, factors_of_row, rows * channels, channels);
   }
 
   void compute(const WideInput& w, const WideInput& bias, const WideOutput& y, int64_t first_out, int64_t first,
@@ -242,16 +224,16 @@ struct Forward {
     const int64_t tiles = chunks.tiles;
     float* squares = own.squares_of(all, part);
     float* weights = own.part_of(all, part);
-    float* sums = weights + kFactors * apart(kRows * s.in);
+    float* sums = weights + kFactors * kRows * s.in;
     for (int64_t r = 0; r < rows; ++r) transform_weights(w, first_out + r, squares, weights + r * s.in, rows);
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      multiply_panels(rows, tiles, s.in, weights + factor * apart(rows * s.in), patches + factor * apart(s.in * tiles),
-                      sums + factor * apart(rows * tiles), tiles, false);
+      multiply_blocks(rows, tiles, s.in, weights + factor * rows * s.in, patches + factor * s.in * tiles,
+                      sums + factor * rows * tiles, tiles, false);
     }
     for (int64_t r = 0; r < rows; ++r) {
-      simd::functions().winograd.result(sums + r * tiles, apart(rows * tiles), squares, apart(tiles), tiles);
+      simd::functions().winograd.result(sums + r * tiles, rows * tiles, squares, tiles, tiles);
       float level = 0;
-      if (bias.data != nullptr) level = *bias.line(first_out + r, 1, &level);
+      if (bias.data != nullptr) copy_apart(bias, first_out + r, 1, 1, &level);
       for (int64_t row = first; row < end; ++row) {
         write_row(squares + (row - first) * s.tiles_across(), row, first_out + r, level, own.lines_of(all, part), y);
       }
@@ -266,7 +248,7 @@ struct Forward {
     const float* line = lines;
     float* other = lines + s.tiles_across() * kTile;  // where y is not f32
     for (int64_t i = 0; i < kTile && down + i < s.rows; ++i) {
-      put_together(squares + i * kTile * apart(chunks.tiles), lines);
+      put_together(squares + i * kTile * chunks.tiles, lines);
       const int64_t at = ((n * s.out + channel) * s.rows + down + i) * columns;
       float* to = y.line(at, other);
       if (epilogue.onto && to == other) {
@@ -286,7 +268,7 @@ struct Forward {
   }
 
   void put_together(const float* squares, float* line) const {
-    const int64_t step = apart(chunks.tiles);
+    const int64_t step = chunks.tiles;
     const int64_t across = s.tiles_across();
     vectorised([=] {
       for (int64_t x = 0; x < across; ++x) {
@@ -309,11 +291,11 @@ struct Weights {
       : s(sizes),
         chunks(s, most_tiles),
         kept(std::min(kKept, s.out)),
-        own(s, chunks.tiles, kFactors * apart(std::max(kRows, kPanel) * chunks.tiles)),
+        own(s, chunks.tiles, kFactors * std::max(kRows, simd::kLanes) * chunks.tiles),
         threads(thread_count) {}
 
-  int64_t factors() const { return kFactors * apart(s.in * chunks.tiles); }
-  int64_t sums() const { return kFactors * apart(kept * s.in); }
+  int64_t factors() const { return kFactors * s.in * chunks.tiles; }
+  int64_t sums() const { return kFactors * kept * s.in; }
   int64_t scratch_bytes() const { return 4 * (factors() + sums() + threads * own.floats()); }
 
   void run(const WideInput& dy, const WideInput& x, const WideOutput& dw, float* scratch) const {
@@ -323,9 +305,9 @@ struct Weights {
       const int64_t outs = std::min(kept, s.out - first_out);
       for_chunks(s, chunks, [&](int64_t first, int64_t end) {
         const bool is_only = first_out > 0 && end - first == s.tile_rows();  // the patches are there already
-        parallel(threads, is_only ? 0 : s.in / kPanel, 1, [&](int part, int64_t begin, int64_t stop) {
+        parallel(threads, is_only ? 0 : s.in / simd::kLanes, 1, [&](int part, int64_t begin, int64_t stop) {
           for (int64_t group = begin; group < stop; ++group) {
-            transform_patches(x, group * kPanel, first, end, threads_own, part, scratch);
+            transform_patches(x, group * simd::kLanes, first, end, threads_own, part, scratch);
           }
         });
         parallel(threads, (outs + kRows - 1) / kRows, 1, [&](int part, int64_t begin, int64_t stop) {
@@ -343,21 +325,20 @@ struct Weights {
     }
   }
 
-  // Of a panel of channels, to [factor, channel / kPanel, tile, kPanel].
+  // Of kLanes channels, to [factor, tile, channel].
   void transform_patches(const WideInput& x, int64_t first_channel, int64_t first, int64_t end, float* all, int part,
                          float* patches) const {
     const int64_t tiles = chunks.tiles;
     float* squares = own.squares_of(all, part);
     float* group = own.part_of(all, part);
-    for (int64_t lane = 0; lane < kPanel; ++lane) {
+    for (int64_t lane = 0; lane < simd::kLanes; ++lane) {
       gather<kPatch>(s, x, s.in, first_channel + lane, {s.height, s.width}, s.top, s.left, first, end,
                      own.lines_of(all, part), squares, tiles);
-      simd::functions().winograd.patch(squares, apart(tiles), group + lane * tiles, apart(kPanel * tiles), tiles);
+      simd::functions().winograd.patch(squares, tiles, group + lane * tiles, simd::kLanes * tiles, tiles);
     }
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      simd::functions().transpose(group + factor * apart(kPanel * tiles), tiles,
-                                  patches + factor * apart(tiles * s.in) + first_channel * tiles, kPanel, kPanel,
-                                  tiles);
+      simd::functions().transpose(group + factor * simd::kLanes * tiles, tiles,
+                                  patches + factor * tiles * s.in + first_channel, s.in, simd::kLanes, tiles);
     }
   }
 
@@ -370,21 +351,20 @@ struct Weights {
     for (int64_t r = 0; r < rows; ++r) {
       gather<kTile>(s, dy, s.out, first_out + r, {s.rows, s.columns}, 0, 0, first, end, own.lines_of(all, part),
                     squares, tiles);
-      simd::functions().winograd.slope(squares, apart(tiles), slopes + r * tiles, apart(rows * tiles), tiles);
+      simd::functions().winograd.slope(squares, tiles, slopes + r * tiles, rows * tiles, tiles);
     }
     for (int64_t factor = 0; factor < kFactors; ++factor) {
-      multiply_panels(rows, s.in, tiles, slopes + factor * apart(rows * tiles), patches + factor * apart(tiles * s.in),
-                      sums_of_rows + factor * apart(outs * s.in), s.in, first > 0);
+      multiply_blocks(rows, s.in, tiles, slopes + factor * rows * tiles, patches + factor * tiles * s.in,
+                      sums_of_rows + factor * outs * s.in, s.in, first > 0);
     }
   }
 
   // The weights of one output channel, from `at` on.
   void write(const float* sums_of_out, int64_t outs, float* squares, const WideOutput& dw, int64_t at) const {
-    simd::functions().winograd.weights_gradient(sums_of_out, apart(outs * s.in), squares, apart(s.in), s.in);
-    float* to = dw.line(at, squares + kTaps * apart(s.in));
+    simd::functions().winograd.weights_gradient(sums_of_out, outs * s.in, squares, s.in, s.in);
+    float* to = dw.line(at, squares + kTaps * s.in);
     for (int64_t tap = 0; tap < kTaps; ++tap) {
-      for (int64_t channel = 0; channel < s.in; ++channel)
-        to[channel * kTaps + tap] = squares[tap * apart(s.in) + channel];
+      for (int64_t channel = 0; channel < s.in; ++channel) to[channel * kTaps + tap] = squares[tap * s.in + channel];
     }
     dw.keep(at, s.in * kTaps, to);
   }
