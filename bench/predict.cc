@@ -2,6 +2,10 @@
 // is planned with these times, and run. On one thread both are processor time; on more, the clock's, and the machine
 // should be quiet while steps run. With --busy another process keeps one core busy while kernels are timed, and stands
 // still while steps run: what is predicted must be right all the same.
+//
+//   bench_predict [--threads N] [--busy] [--ops] [MODEL]..
+//
+// With --ops each plan is followed by the kinds of op whose time in a step is the furthest from what was predicted.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +14,9 @@
 #include <cmath>
 #include <csignal>
 #include <ctime>
+#include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -53,6 +59,8 @@ constexpr double kTargetOfEach = 0.25;
 struct Options {
   int threads = 1;
   bool busy = false;
+  bool ops = false;
+  std::vector<std::string_view> models = {};  // none: all
 };
 
 // A process that does nothing else, and can be made to stand still.
@@ -125,6 +133,41 @@ class Subject {
     return median_step_s(trainer);
   }
 
+  // What the ops of the plan's first program are thought to take, each time that they run.
+  std::vector<double> predicted_s(const plan::StepPlan& step) const {
+    const plan::PlannedProgram& first = step.programs[0];
+    return plan::costs_of(plan::apply(first.plan, first.lowered).lowered, table_).seconds;
+  }
+
+  // Steps once more, with the clock around each op.
+  static void print_ops(const std::vector<double>& predicted, run::Session& session) {
+    run::Executor& executor = session.executor();
+    if (session.executors() > 1) return;
+    executor.time_ops();
+    struct Kind {
+      double predicted_s = 0, measured_s = 0;
+      int count = 0;
+    };
+    std::map<std::string, Kind> kinds;
+    executor.step();
+    executor.step();
+    if (predicted.size() != executor.op_seconds().size()) return;
+    for (size_t i = 0; i < predicted.size(); ++i) {
+      const program::Op& op = executor.program().ops[i];
+      Kind& kind = kinds[fmt::format("{} {}", op.def->name, executor.program()[op.outputs[0]].type.text())];
+      kind.predicted_s += predicted[i];
+      kind.measured_s += executor.op_seconds()[i];
+      ++kind.count;
+    }
+    std::vector<std::pair<std::string, Kind>> rows(kinds.begin(), kinds.end());
+    const auto off = [](const Kind& kind) { return std::abs(kind.predicted_s - kind.measured_s); };
+    std::sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return off(a.second) > off(b.second); });
+    for (const auto& [name, kind] : std::span(rows).first(std::min<size_t>(rows.size(), 8))) {
+      fmt::print("      x{:<3} {:<44} {:>8.2f} {:>10.2f} ms\n", kind.count, name, kind.predicted_s * 1e3,
+                 kind.measured_s * 1e3);
+    }
+  }
+
  private:
   kernels::Lowered prepare(program::Program program) const {
     return kernels::prepare(std::move(program), {.threads = threads_});
@@ -185,6 +228,7 @@ void run_case(const Case& wanted, const Options& options, const BusyProcess& oth
     auto made = plan::plan_step(forms, {.budget_bytes = budget, .find_smallest = false});
     auto* step = std::get_if<plan::StepPlan>(&made);
     if (step == nullptr) continue;
+    const std::vector<double> predicted = subject.predicted_s(*step);
     const auto session = train::bind_plan(*step, machine_budget());
     const auto measured = subject.measured_s(*step, *session);
     fmt::print("  {:<14} {:>5} {:>6.0f} % {:>6} {:>10.1f} ", wanted.model, wanted.sizes.at("batch"), fraction * 100,
@@ -195,6 +239,7 @@ void run_case(const Case& wanted, const Options& options, const BusyProcess& oth
     }
     errors.push_back(step->predicted_s / *measured - 1);
     fmt::print("{:>10.1f} {:>+8.1f} %\n", *measured * 1e3, errors.back() * 100);
+    if (options.ops) Subject::print_ops(predicted, *session);
   }
 }
 
@@ -206,8 +251,12 @@ Options parse(int argc, char** argv) {
       options.busy = true;
     } else if (word == "--threads" && i + 1 < argc) {
       options.threads = std::atoi(argv[++i]);
+    } else if (word == "--ops") {
+      options.ops = true;
+    } else if (!word.starts_with("-")) {
+      options.models.push_back(word);
     } else {
-      throw ArgumentError(fmt::format("{} is not understood: expected --threads N, --busy", quote(word)));
+      throw ArgumentError(fmt::format("{} is not understood: expected --threads N, --busy, --ops", quote(word)));
     }
   }
   return options;
@@ -224,7 +273,11 @@ int main(int argc, char** argv) try {
   fmt::print("  {:<14} {:>5} {:>8} {:>6} {:>10} {:>10} {:>10}\n", "model", "batch", "memory", "micro_batches",
              "predicted", "measured", "error");
   std::vector<double> errors;
-  for (const Case& wanted : kCases) run_case(wanted, options, other, errors);
+  for (const Case& wanted : kCases) {
+    const auto& models = options.models;
+    const bool asked = models.empty() || std::find(models.begin(), models.end(), wanted.model) != models.end();
+    if (asked) run_case(wanted, options, other, errors);
+  }
   if (errors.empty()) throw InputError({}, "others disturbed every step; run it again on a quieter machine");
   for (double& error : errors) error = std::abs(error);
   const double middle = median(errors);

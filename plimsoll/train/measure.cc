@@ -44,10 +44,11 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Numbers around zero, as in a run: on zeros alone every branch goes the same way. Then the same again and again.
+// Numbers around zero, as in a run: on zeros alone every branch goes the same way. Then the same again and again, after
+// more than processors learn by heart.
 template <class T, class F>
 void fill(std::span<T> data, F number) {
-  constexpr size_t kPattern = 4093;
+  constexpr size_t kPattern = 262139;
   uint32_t state = 1;
   for (T& x : data.first(std::min(kPattern, data.size()))) {
     state = state * 1664525 + 1013904223;

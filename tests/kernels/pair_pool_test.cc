@@ -1,5 +1,6 @@
 #include "plimsoll/kernels/cpu/support/pair_pool.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "plimsoll/kernels/cpu/support/row_pool.h"
 #include "tests/kernels/against_reference.h"
 
 namespace plimsoll {
@@ -64,6 +66,41 @@ TEST(PairPool, IsWhatPlainPlanesArePooledBy) {
   for (const char* shape : {"2,3,9,531", "1,5,6,8", "3,1,2,2"}) {
     expect_agreement(with_gradients(
         fmt::format("input %x: f32[{}]\n%y = max_pool(%x) {{kernel=[2], stride=[2]}}\noutput %y\n", shape)));
+  }
+}
+
+// Windows that overlap, reach beyond the plane, or are more than go together.
+TEST(RowPool, IsWhatOtherPlanesArePooledBy) {
+  for (const auto& [shape, window] : {
+           std::pair("2,3,9,531", "kernel=[3], stride=[2], padding=[1]"),
+           std::pair("1,2,7,700", "kernel=[3], padding=[1]"),
+           std::pair("2,1,11,40", "kernel=[2,5], stride=[3], dilation=[2]"),
+       }) {
+    expect_agreement(
+        with_gradients(fmt::format("input %x: f32[{}]\n%y = max_pool(%x) {{{}}}\noutput %y\n", shape, window)));
+  }
+}
+
+TEST(RowPool, TakesTheFirstOfEqualOnesAndNan) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> x = {1, 1, 0, nan, 2, 3, 3, -1};
+  const std::vector<kernels::simd::Reach> reaches = {
+      {-1, 1, 3, 0}, {1, 0, 3, 0}, {3, 0, 3, 0}, {5, 0, 3, 0}, {7, 0, 1, 0}};
+  const kernels::WindowRow row(reaches, 3, 1);
+  kernels::WindowChunk chunk(row, 0);
+  chunk.take_row(x.data(), 0);
+  std::vector<float> y(reaches.size());
+  std::vector<uint8_t> indices(reaches.size());
+  chunk.write(y.data(), indices.data());
+  EXPECT_TRUE(std::isnan(y[1]) && std::isnan(y[2]));
+  EXPECT_EQ((std::vector<float>{y[0], y[3], y[4]}), (std::vector<float>{1, 3, -1}));
+  EXPECT_EQ(indices, (std::vector<uint8_t>{1, 2, 0, 0, 0}));
+}
+
+TEST(Averages, OfWholePlanesAreTheReferences) {
+  for (const char* shape : {"3,11,9,10", "1,3,5,5", "2,8,1,1"}) {
+    expect_agreement(with_gradients(
+        fmt::format("input %x: f32[{}]\n%y = adaptive_avg_pool(%x) {{size=[1,1]}}\noutput %y\n", shape)));
   }
 }
 

@@ -160,17 +160,18 @@ void register_masked(KernelTable& table) {
   masked(table, "leaky_relu", [=](const OpCall& op_call) {
     return std::pair([slope = real(op_call, "slope")](float x) { return x > 0 ? x : x * slope; }, positive);
   });
+  // && would make branches of it, and no vectors.
   masked(table, "clamp", [](const OpCall& op_call) {
     const float low = real(op_call, "low");
     const float high = real(op_call, "high");
-    return std::pair([=](float x) { return clamped(x, low, high); }, [=](float x) { return x > low && x < high; });
+    return std::pair([=](float x) { return clamped(x, low, high); }, [=](float x) { return (x > low) & (x < high); });
   });
   masked(table, "hard_sigmoid", [](const OpCall& op_call) {
     const auto line = [scale = real(op_call, "scale"), shift = real(op_call, "shift")](float x) {
       return scale * x + shift;
     };
     return std::pair([=](float x) { return clamped(line(x), 0, 1); },
-                     [=](float x) { return line(x) > 0 && line(x) < 1; });
+                     [=](float x) { return (line(x) > 0) & (line(x) < 1); });
   });
   table.add("mask_backward", {mask_backward, contiguous_only, kBackward, by_elements, keeps_or_drops});
 }

@@ -10,6 +10,7 @@
 #include "plimsoll/kernels/cpu/support/low_precision_copy.h"
 #include "plimsoll/kernels/cpu/support/pair_pool.h"
 #include "plimsoll/kernels/cpu/support/parallel.h"
+#include "plimsoll/kernels/cpu/support/row_pool.h"
 #include "plimsoll/kernels/kernel.h"
 #include "plimsoll/kernels/tiling.h"
 #include "plimsoll/program/window.h"
@@ -56,6 +57,12 @@ struct Axis {
     return true;
   }
 
+  // One window, which sees all places.
+  bool is_whole() const {
+    return windows.size() == 1 && step == 1 && windows[0].start + windows[0].first == 0 &&
+           windows[0].end - windows[0].first == size;
+  }
+
   // No place is in two windows.
   bool is_apart() const {
     const auto sees_two = [](int64_t first, int64_t end) { return end - first > 1; };
@@ -70,9 +77,12 @@ struct Planes {
   int64_t groups = 1;  // of lanes, that a plane has beside each other
   int64_t width = 1;   // elements from one place to the next
   std::array<Axis, 3> axes;
-  bool numbers_plane = false;  // taps are numbered by their place in x, not in the window
-  bool apart = true;           // no place of x is in two windows
-  bool in_pairs = false;       // 2x2 windows side by side in planes in row-major order
+  bool numbers_plane = false;      // taps are numbered by their place in x, not in the window
+  bool apart = true;               // no place of x is in two windows
+  bool in_pairs = false;           // 2x2 windows side by side in planes in row-major order
+  bool whole = false;              // one window, which sees all of a plane in row-major order
+  WindowRow row = {};              // where taps are numbered by their place in the window
+  std::vector<int64_t> taps = {};  // likewise, in elements of x from where the window starts
   DType dtype = DType::f32;
   int threads = 1;
 
@@ -113,6 +123,22 @@ struct Planes {
     return reinterpret_cast<float*>(scratch + part * row_bytes());
   }
   int64_t row_bytes() const { return align_up(axes[2].size * groups * lanes * 4, kAlignment); }
+  void number_taps() {
+    const auto& [depth, height, across] = axes;
+    row = WindowRow(across.windows, across.kernel, across.step);
+    for (int64_t i = 0; i < depth.kernel; ++i) {
+      for (int64_t j = 0; j < height.kernel; ++j) {
+        for (int64_t k = 0; k < across.kernel; ++k) {
+          taps.push_back((i * depth.step * height.size + j * height.step) * across.size + k * across.step);
+        }
+      }
+    }
+  }
+  // Where a window starts, which may be before x.
+  int64_t start_of(const Reach& a, const Reach& b, const Reach& c) const {
+    return (a.start * axes[1].size + b.start) * axes[2].size + c.start;
+  }
+
   // Among indices, which are in blocks.
   int64_t index(int64_t plane) const { return plane * groups * y_size() * lanes; }
 };
@@ -173,6 +199,9 @@ Planes planes_of(const KernelCall& call, const TensorDesc& x_tensor, const Shape
   planes.apart = std::all_of(planes.axes.begin(), planes.axes.end(), [](const Axis& axis) { return axis.is_apart(); });
   planes.in_pairs = planes.lanes == 1 && !adaptive && planes.axes[0].size == 1 && planes.axes[0].kernel == 1 &&
                     planes.axes[1].is_in_pairs() && planes.axes[2].is_in_pairs();
+  planes.whole = planes.lanes == 1 &&
+                 std::all_of(planes.axes.begin(), planes.axes.end(), [](const Axis& axis) { return axis.is_whole(); });
+  if (!adaptive) planes.number_taps();
   return planes;
 }
 
@@ -213,10 +242,33 @@ void for_each_plane(const Planes& p, const F& f) {
            });
 }
 
+// The largest of each window, of rows of windows that are evenly spaced.
+template <class Index>
+void maximum_of_rows(const Planes& p, const float* x, float* y, Index* indices) {
+  const auto& [depth, height, width] = p.axes;
+  for (const Reach& a : depth.windows) {
+    for (const Reach& b : height.windows) {
+      for (int64_t first = 0; first < p.row.count; first += WindowChunk::kMost) {
+        WindowChunk chunk(p.row, first);
+        for (int64_t i = a.first; i < a.end; ++i) {
+          for (int64_t j = b.first; j < b.end; ++j) {
+            const int64_t line = (a.start + i * depth.step) * height.size + b.start + j * height.step;
+            chunk.take_row(x + line * width.size, static_cast<int32_t>((i * height.kernel + j) * width.kernel));
+          }
+        }
+        chunk.write(y, indices);
+      }
+      y += p.row.count;
+      if (indices != nullptr) indices += p.row.count;
+    }
+  }
+}
+
 // The largest of each window; of equal ones the first, and NaN above all.
 template <class Index>
 void maximum_plane(const Planes& p, const float* x, float* y, Index* indices) {
   if (p.in_pairs) return maximum_of_pairs(p.pairs(), x, y, indices);
+  if (!p.numbers_plane) return maximum_of_rows(p, x, y, indices);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
     float largest = -std::numeric_limits<float>::infinity();
     int64_t index = -1;
@@ -251,23 +303,14 @@ Kernel maximum(const KernelCall& call, const Planes& planes) {
   });
 }
 
-// The place in x of the tap that has this number, in the window at (a, b, c).
-int64_t place_of_tap(const Planes& p, int64_t number, const Reach& a, const Reach& b, const Reach& c) {
-  if (p.numbers_plane) return number;
-  const auto& [depth, height, width] = p.axes;
-  const int64_t k = number % width.kernel;
-  const int64_t j = number / width.kernel % height.kernel;
-  const int64_t i = number / width.kernel / height.kernel;
-  return ((a.start + i * depth.step) * height.size + b.start + j * height.step) * width.size + c.start + k * width.step;
-}
-
 template <class Index>
 void maximum_backward_plane(const Planes& p, const float* dy, const Index* indices, float* dx) {
   if (p.in_pairs) return maximum_of_pairs_backward(p.pairs(), dy, indices, dx);
   std::fill(dx, dx + p.x_size(), 0.0F);
   for_each_window(p, [&](int64_t place, const Reach& a, const Reach& b, const Reach& c) {
     const bool sees_x = a.first < a.end && b.first < b.end && c.first < c.end;
-    if (sees_x) dx[place_of_tap(p, indices[place], a, b, c)] += dy[place];
+    const auto number = static_cast<size_t>(indices[place]);
+    if (sees_x) dx[p.numbers_plane ? indices[place] : p.start_of(a, b, c) + p.taps[number]] += dy[place];
   });
 }
 
@@ -299,9 +342,29 @@ void average_plane(const Planes& p, const float* x, float* y) {
   });
 }
 
+// Averages of whole planes. Each is one long sum, which waits for itself: so eight of them at a time.
+void average_wholes(const Planes& p, const float* x, float* y) {
+  constexpr int64_t kTogether = 8;
+  const int64_t size = p.x_size();
+  parallel(p.threads, p.count, kGrain / (size + 1) + 1, [&](int, int64_t begin, int64_t end) {
+    int64_t plane = begin;
+    for (; plane + kTogether <= end; plane += kTogether) {
+      float sums[kTogether] = {};
+      for (int64_t i = 0; i < size; ++i) {
+        for (int64_t k = 0; k < kTogether; ++k) sums[k] += x[(plane + k) * size + i];
+      }
+      const int64_t divisor =
+          p.axes[0].windows[0].divisor * p.axes[1].windows[0].divisor * p.axes[2].windows[0].divisor;
+      for (int64_t k = 0; k < kTogether; ++k) y[plane + k] = sums[k] / static_cast<float>(divisor);
+    }
+    for (; plane < end; ++plane) average_plane(p, x + plane * size, y + plane);
+  });
+}
+
 Kernel average(const Planes& planes) {
   return plain([planes](const Memory& m) -> Task {
     return [=, x = m.inputs[0], y = m.outputs[0]] {
+      if (planes.whole) return average_wholes(planes, reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y));
       for_each_plane(planes, [&](int64_t plane, int) {
         std::byte* from = planes.x_at(x, plane);
         std::byte* to = planes.y_at(y, plane);

@@ -74,12 +74,17 @@ HWY_INLINE void pack_square(const typename D::Element* from, int64_t line_step, 
 
 constexpr bool kPacksSquares = kWidth <= 8;  // AVX-512 has no use for it yet
 
-// A panel whose lines are of elements beside each other.
+// A panel whose lines are of elements beside each other. Lines of the next one are fetched meanwhile: several in one
+// page are more than processors follow by themselves.
 template <class D, int kPanel>
 HWY_INLINE void pack_along_lines(const Lines& lines, int64_t first, float* to) {
+  constexpr int64_t kFetched = 64 / sizeof(typename D::Element);
   const auto* from = static_cast<const typename D::Element*>(lines.from) + first * lines.line_step;
   const int64_t left = lines.count - first;
   for (int64_t place = 0; place < lines.inner; place += kWidth) {
+    for (int64_t line = kPanel; place % kFetched == 0 && line < 2 * kPanel && line < left; ++line) {
+      hwy::Prefetch(from + line * lines.line_step + place);
+    }
     for (int64_t line = 0; line < kPanel && line < left; line += kWidth) {
       pack_square<D, kPanel>(from + line * lines.line_step + place, lines.line_step, left - line, lines.inner - place,
                              to + place * kPanel + line);

@@ -48,9 +48,12 @@ HWY_INLINE void block(const TileProduct& p, int64_t row, int64_t column) {
 template <int V>
 HWY_INLINE void columns_block(const TileProduct& p, int64_t column) {
   int64_t row = 0;
-  for (; row + kTileRows <= p.rows; row += kTileRows) block<kTileRows, V>(p, row, column);
-  for (; row + 2 <= p.rows; row += 2) block<2, V>(p, row, column);
-  for (; row < p.rows; ++row) block<1, V>(p, row, column);
+  const auto has = [&](int64_t rows) { return p.rows - row >= rows; };
+  // The last eight rows are two tiles of four: two rows alone wait for their sums.
+  for (; has(kTileRows) && p.rows - row != 8; row += kTileRows) block<kTileRows, V>(p, row, column);
+  for (; has(4); row += 4) block<4, V>(p, row, column);
+  for (; has(2); row += 2) block<2, V>(p, row, column);
+  for (; has(1); ++row) block<1, V>(p, row, column);
 }
 
 // What is left of a width that is no multiple of a vector.

@@ -14,12 +14,18 @@ namespace {
 using simd::Lines;
 using simd::PackedProducts;
 
-// Blocks that are packed together: rows of a by the sum fit the second cache, a panel of b by the sum the first. Half
-// the rows where sums of them have to fit, too.
+// Blocks that are packed together: rows of a by the sum fit the second cache, a panel of b by the sum the first. All of
+// a is packed once for each block of columns, so these are many.
 constexpr int64_t kRows = 96;
-constexpr int64_t kColumns = 512;
+constexpr int64_t kColumns = 1024;
+constexpr int64_t kFewColumns = 128;  // where scratch counts more than speed
 constexpr int64_t kInner = 384;
-constexpr int64_t kSumRows = 480;           // of sums in f32, where the result is not
+constexpr int64_t kInnerTurn = 4;  // places that the loop over them takes at a time
+// Where the result is not f32, its sums have to be kept until they are whole: of few rows, with all of b along the sum
+// in panels, or where that is too much of many rows, for which b is packed again and again.
+constexpr int64_t kWhole = 1 << 20;         // of b in panels, for a thread
+constexpr int64_t kWholeOfAll = 1 << 21;    // likewise, for all
+constexpr int64_t kSums = 480 * 512;        // else
 constexpr int64_t kFewest = 48;             // rows and columns that are worth packing
 constexpr int64_t kFewestLow = 8;           // likewise where the other way is to upcast all of a factor first
 constexpr int64_t kFewestInner = 8;         // likewise of the sum
@@ -88,6 +94,12 @@ int64_t most_of(int64_t count, int64_t panel, int64_t parts) {
   return std::min(count, (panels + parts - 1) / parts * panel);
 }
 
+// Of parts of about the same size, each a multiple of `granule` and at most `most`, which is one.
+int64_t even_part(int64_t count, int64_t most, int64_t granule) {
+  const int64_t parts = (count + most - 1) / most;
+  return align_up((count + parts - 1) / parts, granule);
+}
+
 class PackedKernel {
  public:
   PackedKernel(const Product& product, const KernelCall& call, const Epilogue& epilogue)
@@ -98,16 +110,21 @@ class PackedKernel {
         has_bias_(product.bias != nullptr),
         bias_dtype_(has_bias_ ? product.bias->dtype : DType::f32),
         grid_(choose_grid(call.threads)) {
-    const int64_t blocks = (a_.columns + kInner - 1) / kInner;
-    inner_ = (a_.columns + blocks - 1) / blocks;
-    rows_ =
-        align_up(std::min(writes_f32() ? kRows : kRows / 2, most_of(y_.rows, panel_rows(), grid_.rows)), panel_rows());
-    columns_ =
-        std::min(call.least_scratch ? kColumns / 4 : kColumns, most_of(y_.columns, panel_columns(), grid_.columns));
+    inner_ = std::min(a_.columns, even_part(a_.columns, kInner, kInnerTurn));
+    rows_ = align_up(std::min(kRows, most_of(y_.rows, panel_rows(), grid_.rows)), panel_rows());
+    const int64_t all_columns = most_of(y_.columns, panel_columns(), grid_.columns);
+    columns_ = even_part(all_columns, call.least_scratch ? kFewColumns : kColumns, panel_columns());
+    keeps_b_ = inner_ == a_.columns;
+    const int64_t whole = std::min(kWhole, kWholeOfAll / grid_.parts());
+    const int64_t fitting = whole / a_.columns / panel_columns() * panel_columns();
+    if (!keeps_b_ && !writes_f32() && !call.least_scratch && fitting >= std::min(columns_, kInner)) {
+      keeps_b_ = true;
+      columns_ = even_part(all_columns, std::min(fitting, kColumns), panel_columns());
+    }
     const auto floats = [](int64_t count) { return align_up((count + simd::kLanes) * 4, kAlignment); };
     b_offset_ = floats(rows_ * inner_);
-    sums_offset_ = b_offset_ + floats(align_up(columns_, panel_columns()) * inner_);
-    sum_rows_ = has_one_block() ? rows_ : std::min(kSumRows, most_of(y_.rows, panel_rows(), grid_.rows));
+    sums_offset_ = b_offset_ + floats(columns_ * (keeps_b_ ? a_.columns : inner_));
+    sum_rows_ = keeps_b_ ? rows_ : std::min(sums_in_one(), most_of(y_.rows, panel_rows(), grid_.rows));
     own_bytes_ = sums_offset_ + (writes_f32() ? 0 : floats(sum_rows_ * columns_));
     bias_bytes_ = has_bias_ && bias_dtype_ != DType::f32 ? floats(y_.columns) : 0;
   }
@@ -138,7 +155,8 @@ class PackedKernel {
   static int64_t panel_rows() { return functions().panel_rows; }
   static int64_t panel_columns() { return functions().panel_columns; }
   bool writes_f32() const { return y_.dtype == DType::f32; }
-  bool has_one_block() const { return inner_ == a_.columns; }  // along the sum
+  // Rows of sums, in whole blocks.
+  int64_t sums_in_one() const { return std::max(kSums / columns_ / rows_, int64_t{1}) * rows_; }
 
   // The cut with the least work for a thread: tiles, and what it packs for them, of which an element costs about as
   // much as sixteen products.
@@ -179,7 +197,7 @@ class PackedKernel {
     const Range rows = part_of(y_.rows, panel_rows(), part / grid_.columns % grid_.rows, grid_.rows);
     const Range batches =
         part_of(static_cast<int64_t>(y_.begins.size()), 1, part / grid_.columns / grid_.rows, grid_.batches);
-    const int64_t step = writes_f32() || has_one_block() ? std::max<int64_t>(rows.count(), 1) : sum_rows_;
+    const int64_t step = writes_f32() || keeps_b_ ? std::max<int64_t>(rows.count(), 1) : sum_rows_;
     for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
       for (int64_t column = columns.begin; column < columns.end; column += columns_) {
         for (int64_t row = rows.begin; row < rows.end; row += step) {
@@ -193,21 +211,45 @@ class PackedKernel {
   // Over the whole sum. Where the result is not f32, its sums are gathered first, and rounded while they are in the
   // cache.
   void run_block(int64_t batch, Range rows, Range columns, const Data& data) const {
-    for (int64_t first = 0; first < a_.columns; first += inner_) {
-      const Range inner{first, std::min(first + inner_, a_.columns)};
-      auto* b = reinterpret_cast<float*>(data.scratch + b_offset_);
-      packs(b_.dtype).columns(Lines{b_.at(data.b, batch, first, columns.begin), columns.count(), inner.count(),
-                                    b_.column_step, b_.row_step},
-                              b);
-      for (int64_t row = rows.begin; row < rows.end; row += rows_) {
-        const Range block{row, std::min(row + rows_, rows.end)};
-        auto* sums = reinterpret_cast<float*>(data.scratch + sums_offset_);
-        if (!has_one_block()) sums += (row - rows.begin) * columns.count();
-        if (!writes_f32() && epilogue_.onto && first == 0) upcast_rows(batch, block, columns, data, sums);
-        multiply(batch, block, columns, inner, data, sums);
-        if (!writes_f32() && inner.end == a_.columns) downcast_rows(batch, block, columns, data, sums);
-      }
+    if (!keeps_b_) {
+      for_inner([&](Range inner) {
+        pack_b(batch, columns, inner, data);
+        for_rows(rows, [&](Range block) { run_rows(batch, block, columns, inner, data, block.begin - rows.begin); });
+      });
+      return;
     }
+    for_inner([&](Range inner) { pack_b(batch, columns, inner, data); });
+    for_rows(rows,
+             [&](Range block) { for_inner([&](Range inner) { run_rows(batch, block, columns, inner, data, 0); }); });
+  }
+
+  template <class F>
+  void for_inner(const F& f) const {
+    for (int64_t k = 0; k < a_.columns; k += inner_) f(Range{k, std::min(k + inner_, a_.columns)});
+  }
+  template <class F>
+  void for_rows(Range rows, const F& f) const {
+    for (int64_t row = rows.begin; row < rows.end; row += rows_) f(Range{row, std::min(row + rows_, rows.end)});
+  }
+
+  // Panels of a block along the sum; they write some numbers into the block behind them, which comes later.
+  float* b_panels(Range columns, Range inner, const Data& data) const {
+    auto* b = reinterpret_cast<float*>(data.scratch + b_offset_);
+    return keeps_b_ ? b + inner.begin * align_up(columns.count(), panel_columns()) : b;
+  }
+
+  void pack_b(int64_t batch, Range columns, Range inner, const Data& data) const {
+    packs(b_.dtype).columns(Lines{b_.at(data.b, batch, inner.begin, columns.begin), columns.count(), inner.count(),
+                                  b_.column_step, b_.row_step},
+                            b_panels(columns, inner, data));
+  }
+
+  // A block of rows over a block of the sum; `row` is its place among sums.
+  void run_rows(int64_t batch, Range rows, Range columns, Range inner, const Data& data, int64_t row) const {
+    auto* sums = reinterpret_cast<float*>(data.scratch + sums_offset_) + row * columns.count();
+    if (!writes_f32() && epilogue_.onto && inner.begin == 0) upcast_rows(batch, rows, columns, data, sums);
+    multiply(batch, rows, columns, inner, data, sums);
+    if (!writes_f32() && inner.end == a_.columns) downcast_rows(batch, rows, columns, data, sums);
   }
 
   void multiply(int64_t batch, Range rows, Range columns, Range inner, const Data& data, float* sums) const {
@@ -220,7 +262,7 @@ class PackedKernel {
                                 .columns = columns.count(),
                                 .inner = inner.count(),
                                 .a = a,
-                                .b = reinterpret_cast<const float*>(data.scratch + b_offset_),
+                                .b = b_panels(columns, inner, data),
                                 .c = sums,
                                 .c_row = columns.count(),
                                 .add = epilogue_.onto || inner.begin > 0,
@@ -255,6 +297,7 @@ class PackedKernel {
   int64_t rows_ = 0;         // of a block of a
   int64_t columns_ = 0;      // of a block of b
   int64_t inner_ = 0;        // of a block along the sum, but for the last
+  bool keeps_b_ = false;     // in panels along the whole sum, else along a block of it
   int64_t sum_rows_ = 0;     // that are gathered before they are rounded
   int64_t b_offset_ = 0;     // in the scratch of a thread, behind a
   int64_t sums_offset_ = 0;  // likewise

@@ -11,7 +11,8 @@ namespace plimsoll::kernels {
 // f32, f16 or bf16, each on its own.
 bool is_packed(const Product& product);
 
-// Of such a product. Its scratch is at most about 1 MiB for each thread, 2 where the result is f16 or bf16.
+// Of such a product. Its scratch is at most about 2 MiB for each thread; where the result is f16 or bf16, one more, and
+// 8 for all together.
 Kernel packed_product(const Product& product, const KernelCall& call, const Epilogue& epilogue);
 
 }  // namespace plimsoll::kernels
