@@ -31,7 +31,8 @@ struct TrainOptions {
   double clip = 0;  // 0: none
   int64_t accumulate = 1;
   double dropout = -1;  // of every dropout; -1: as the model has it
-  std::string save;     // a file of weights; empty: none
+  std::string shard = "none";
+  std::string save;  // a file of weights; empty: none
 
   // Whether it asks for more than steps of synthetic data in the memory that they take.
   bool needs_loop() const;
