@@ -28,6 +28,18 @@ Type sum_type(const Builder& b, Value parameter, const TrainOptions& options) {
   return sums_are_shards(options) ? Type{type.dtype, {shard_elements(type.shape, options.ranks)}} : type;
 }
 
+// For each value that owns a storage, the one that shows what is there at the end: ranks overwrite sums with sums.
+std::vector<Value> last_contents(const Program& program) {
+  std::vector<Value> contents(program.values.size());
+  for (size_t i = 0; i < contents.size(); ++i) contents[i] = {static_cast<int32_t>(i)};
+  for (const Op& op : program.ops) {
+    for (const Value output : op.outputs) {
+      if (output && !program[output].view) contents[static_cast<size_t>(program[output].storage.index)] = output;
+    }
+  }
+  return contents;
+}
+
 // Parameters and state of the model, the sums of gradients, and the updates from them.
 Program update_program(const Program& model, std::span<const Trained> trained, const TrainOptions& options) {
   Builder b;
@@ -47,7 +59,8 @@ Program update_program(const Program& model, std::span<const Trained> trained, c
   }
   append_updates(b, summed, options, scale, sums_are_shards(options));
   b.set_phase(Phase::update);
-  for (const Trained& one : summed) clear(b, one.gradient);
+  const std::vector<Value> contents = last_contents(b.program());
+  for (const Trained& one : summed) clear(b, contents[static_cast<size_t>(one.gradient.index)]);
   return std::move(b).finish();
 }
 

@@ -138,7 +138,7 @@ std::vector<int> rank_counts(int ranks) {
 
 std::string ranks_text(const std::vector<RankEstimate>& estimates, const Link& link, program::Sharding sharding) {
   std::string text =
-      fmt::format("\n  ranks over {} ({} a message, {}/s), sharded: {}\n", link.name, format_seconds(link.latency_s),
+      fmt::format("\n  ranks over {} ({:.0f} us a message, {}/s), sharded: {}\n", link.name, 1e6 * link.latency_s,
                   format_bytes(static_cast<int64_t>(link.bytes_per_s)), name(sharding));
   text += fmt::format("  {:>5}  {:>7}  {:>11}  {:>11}  {:>10}  {:>10}  {:>8}\n", "ranks", "samples", "arena", "sent",
                       "compute", "wait", "speed-up");
