@@ -161,7 +161,7 @@ std::vector<RunCase> all_cases() {
   for (const std::string_view model : {"mlp", "lenet", "gpt2-nano"}) {
     for (const Form form : {Form::whole, Form::recompute, Form::micro_batches}) {
       for (const Sharding sharding : {Sharding::none, Sharding::optimizer, Sharding::gradients}) {
-        if (model == "mlp" && form == Form::recompute) continue;  // it has nothing to compute again
+        if (model != "gpt2-nano" && form == Form::recompute) continue;  // the others have nothing worth it
         cases.push_back({.model = model, .batch = 12, .form = form, .sharding = sharding});
       }
     }
