@@ -57,7 +57,7 @@ std::optional<Value> parameter_of(const Program& program, std::string_view name,
   return std::nullopt;
 }
 
-KeptTensor make_whole(KeptTensor shard, const Shape& shape, int64_t place, const RankPart& part) {
+KeptTensor make_whole(const KeptTensor& shard, const Shape& shape, int64_t place, const RankPart& part) {
   KeptTensor whole{shard.spec, {}, {}};
   whole.spec.shape = shape;
   const Sharded sharded{part.ranks, shape.elements(), element_bytes(shard.spec.dtype), shard.read};
@@ -85,8 +85,7 @@ std::vector<KeptTensor> whole_state(std::vector<KeptTensor> tensors, const Progr
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto parameter = parameter_of(program, tensors[i].spec.name, tensors[i].spec.shape);
     if (!parameter) continue;
-    tensors[i] =
-        make_whole(std::move(tensors[i]), program[*parameter].type.shape.shape(), static_cast<int64_t>(i), part);
+    tensors[i] = make_whole(tensors[i], program[*parameter].type.shape.shape(), static_cast<int64_t>(i), part);
   }
   return tensors;
 }
