@@ -20,9 +20,12 @@ constexpr std::string_view kErase = "\r\x1b[K";
 volatile std::sig_atomic_t progress_is_shown = 0;
 volatile std::sig_atomic_t finishes_first = 0;
 volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t is_silent = 0;
 int output_error = 0;  // errno of what stdout failed with
 
-void write_to_stderr(std::string_view text) { static_cast<void>(!write(STDERR_FILENO, text.data(), text.size())); }
+void write_to_stderr(std::string_view text) {
+  if (is_silent == 0) static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
+}
 
 // Only calls that a signal handler may make.
 void end_by(int signal) {
@@ -62,6 +65,8 @@ void start_console() {
 void finish_on_interrupt() { finishes_first = 1; }
 bool was_interrupted() { return interrupted != 0; }
 
+void silence_console() { is_silent = 1; }
+
 bool finish_console() {
   erase_progress();
   if (std::fflush(stdout) != 0) note_output_error(errno);
@@ -75,6 +80,7 @@ void note_output_error(int error) {
 }
 
 bool shows_progress() {
+  if (is_silent != 0) return false;
   static const bool shows = [] {
     const char* terminal = std::getenv("TERM");
     return isatty(STDERR_FILENO) != 0 && (terminal == nullptr || std::string_view(terminal) != "dumb");
@@ -97,6 +103,7 @@ void erase_progress() {
 }
 
 void print(std::string_view text) {
+  if (is_silent != 0) return;
   static const int columns = report::columns_of_terminal();
   static const bool utf8 = report::has_utf8();
   erase_progress();
@@ -107,6 +114,7 @@ void print(std::string_view text) {
 bool uses_colour() { return isatty(STDOUT_FILENO) != 0 && report::allows_colour(); }
 
 void tell(std::string_view text) {
+  if (is_silent != 0) return;
   erase_progress();
   write_to_stderr(text);
 }
@@ -120,6 +128,7 @@ void write_errors(std::string_view bytes) {
 }
 
 void print_json(const nlohmann::ordered_json& json, int indent) {
+  if (is_silent != 0) return;
   erase_progress();
   std::string text = json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text += '\n';

@@ -21,6 +21,10 @@ void start_console();
 void finish_on_interrupt();
 bool was_interrupted();
 
+// From now on nothing is printed, told or shown, but for write_errors: for one of many processes that would say the
+// same.
+void silence_console();
+
 // At the end of main: whether all that was printed has been written. Says so where not.
 bool finish_console();
 // The errno of a print to stdout that failed, to be told at the end.

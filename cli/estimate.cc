@@ -75,6 +75,7 @@ struct Report {
   Masters masters;
   std::string without_scratch;
   plan::Estimate estimate;
+  std::vector<train::RankEstimate> ranks = {};  // empty: one alone
 };
 
 nlohmann::ordered_json category_json(const plan::CategoryBytes& bytes) {
@@ -93,6 +94,21 @@ nlohmann::ordered_json largest_json(const std::vector<plan::LiveTensor>& tensors
                     {"dtype", name(tensor.spec.dtype)},
                     {"shape", tensor.spec.shape.dims()},
                     {"bytes", tensor.bytes}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json ranks_json(const std::vector<train::RankEstimate>& estimates) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const train::RankEstimate& one : estimates) {
+    json.push_back({{"ranks", one.ranks},
+                    {"samples", one.samples},
+                    {"arena_bytes", one.arena_bytes},
+                    {"optimizer_state_bytes", one.state_bytes},
+                    {"sent_bytes", one.sent_bytes},
+                    {"compute_s", one.compute_s},
+                    {"communication_s", one.communication_s},
+                    {"step_s", one.step_s()}});
   }
   return json;
 }
@@ -120,6 +136,7 @@ void print_json(const Report& report) {
   json["weight_copy_bytes"] = report.masters.copy_bytes;
   json["largest"] = largest_json(estimate.largest);
   json["live_bytes"] = estimate.live_bytes;
+  if (!report.ranks.empty()) json["by_ranks"] = ranks_json(report.ranks);
   cli::print_json(json);
 }
 
@@ -225,7 +242,13 @@ struct EstimateOptions {
   std::string dot;  // a file
   std::string by;   // "module": a table of these
   int64_t depth = 3;
+  train::RankOptions ranks;
 };
+
+train::StepRequest request_of_batch(const EstimateOptions& given, const models::ModelInfo& model,
+                                    const models::StepOptions& asked) {
+  return {.model = model, .step = asked, .device = given.step.device, .threads = given.step.threads};
+}
 
 // What is allowed is done here: there is no budget that could do without.
 models::StepOptions asked_of(const EstimateOptions& options) {
@@ -269,7 +292,13 @@ void run(const EstimateOptions& given) {
   require_page(given.page);
   const ModelOptions& options = given.step;
   const models::ModelInfo model = find_model(options);
-  const models::StepOptions asked = asked_of(given);
+  models::StepOptions asked = asked_of(given);
+  std::vector<train::RankEstimate> ranks;
+  if (given.ranks.ranks > 1) {
+    const train::StepRequest whole = request_of_batch(given, model, asked);
+    ranks = train::estimate_ranks(whole, given.ranks);
+    asked = train::request_of_ranks(whole, given.ranks.ranks, train::parse_sharding(given.ranks.shard)).step;
+  }
   const Program program = models::build_step(model, asked);
   tell_notes(model, asked);
   const KernelEstimate estimate = estimate_on(options.device, program, options.threads);
@@ -279,7 +308,8 @@ void run(const EstimateOptions& given) {
                       program.ops.size(),
                       find_masters(program, asked.precision),
                       estimate.without_scratch,
-                      estimate.estimate};
+                      estimate.estimate,
+                      ranks};
   write_files(given, report);
   if (!given.dot.empty()) write_file(given.dot, report::dot_graph(program, title_of(report)));
   if (options.json) return print_json(report);
@@ -288,6 +318,10 @@ void run(const EstimateOptions& given) {
   print_categories(report.estimate);
   print_largest(report.estimate);
   print_plot(report.estimate);
+  if (!ranks.empty()) {
+    print("{}",
+          train::ranks_text(ranks, train::parse_link(given.ranks.link), train::parse_sharding(given.ranks.shard)));
+  }
 }
 
 void run_by_module(const EstimateOptions& given) {
@@ -321,6 +355,7 @@ void add_estimate(const Command& app, int& status) {
   verb.footer(
       "Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum\n"
       "         plimsoll estimate resnet50 --batch 1 --by module --depth 2\n"
+      "         plimsoll estimate gpt2 --batch 64 --ranks 8 --shard optimizer --link IB\n"
       "         plimsoll estimate --gpu a100-40g -- python train.py --epochs 1");
   const auto options = std::make_shared<EstimateOptions>();
   ModelOptions& step = options->step;
@@ -332,6 +367,7 @@ void add_estimate(const Command& app, int& status) {
   verb.add_option("--device", step.device,
                   "cpu, cuda, cuda:N, cuda:h200 ..: with its kernels' scratch; none: tensors alone")
       .shows_default();
+  add_rank_options(verb, options->ranks);
   add_page_options(verb, options->page);
   verb.add_option("--dot", options->dot, "Write the graph, with bytes on its edges, for Graphviz");
   verb.add_option("--by", options->by, "module: layers with their results, parameters, activations, FLOPs");

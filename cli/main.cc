@@ -2,17 +2,20 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 
 #include "cli/console.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/oom.h"
+#include "plimsoll/train/process_ranks.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -23,10 +26,22 @@ void keep_name(const char* program) {
   prctl(PR_SET_NAME, name.c_str());
 }
 
+// An error of one rank is told by that rank. Others than rank 0 leave it the first word: what all of them fail with is
+// told once, as the first to be told ends all.
+void tell_error_of_rank(int rank, const std::string& message) {
+  constexpr auto kFirstWord = std::chrono::milliseconds(500);
+  std::this_thread::sleep_for(kFirstWord);
+  write_errors(fmt::format("plimsoll: rank {}: {}\n", rank, message));
+}
+
 // With --json, stdout has JSON whatever happens.
 void tell_error(bool json, const char* kind, int status, const std::string& message) {
+  const auto& ranks = train::joined_ranks();
+  if (ranks && ranks->rank() != 0) tell_error_of_rank(ranks->rank(), message);
   tell("plimsoll: {}\n", message);
   if (json) print_json({{"error", message}, {"kind", kind}, {"exit_status", status}});
+  std::fflush(stdout);
+  train::abort_ranks(status);
 }
 
 int run(int argc, char** argv, bool json) try {
@@ -79,5 +94,7 @@ int main(int argc, char** argv) {
   start_console();
   const bool json = std::any_of(argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   const int status = run(argc, argv, json);
+  std::fflush(stdout);
+  plimsoll::train::leave_ranks();
   return finish_console() ? status : kBadInput;
 }

@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "plimsoll/kernels/device.h"
 #include "plimsoll/models/step.h"
-#include "plimsoll/train/model_forms.h"
+#include "plimsoll/train/rank_estimate.h"
 #include "plimsoll/train/start_session.h"
 
 namespace plimsoll::cli {
@@ -41,6 +41,7 @@ struct ModelOptions {
 void add_model_options(const Command& verb, ModelOptions& options);
 void add_device_option(const Command& verb, ModelOptions& options);
 void add_optimizer_option(const Command& verb, ModelOptions& options);
+void add_rank_options(const Command& verb, train::RankOptions& options);
 
 // As it is named: built-in, or of a file.
 models::ModelInfo find_plain_model(const ModelOptions& options);

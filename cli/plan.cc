@@ -42,6 +42,7 @@ struct PlanVerb {
   std::string manifest;
   std::string check_manifest;
   bool max_batch = false;
+  train::RankOptions ranks;
   double time_limit_s = 10;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
@@ -167,7 +168,8 @@ void write_files(const PlanVerb& verb, const train::ModelForms& model, const pla
 int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Refusal& refusal) {
   plan::PlanOptions search = plan_options(verb, refusal.budget_bytes);
   if (!verb.budget.spill_dir.empty()) search.spill = model.spill_in(verb.budget.spill_dir);
-  const auto ways = train::find_alternatives(model.request(), search, model.why_whole());
+  const auto ways = verb.ranks.ranks == 1 ? train::find_alternatives(model.request(), search, model.why_whole())
+                                          : std::vector<train::Alternative>();
   write_page(verb.page, [&] { return report::refusal_page(page_input(model, refusal.budget_bytes), refusal, ways); });
   const report::RefusedStep refused{model.setting(), refusal, ways, model.why_whole()};
   if (verb.step.json) {
@@ -178,10 +180,44 @@ int refuse(const PlanVerb& verb, const train::ModelForms& model, const plan::Ref
   return kFinding;
 }
 
+// Of one of several ranks, what it sends and how long it waits for the others.
+nlohmann::ordered_json rank_json(const PlanVerb& verb, const train::RankEstimate& rank) {
+  return {{"ranks", rank.ranks},
+          {"shard", verb.ranks.shard},
+          {"link", verb.ranks.link},
+          {"sent_bytes", rank.sent_bytes},
+          {"communication_s", rank.communication_s},
+          {"step_s", rank.step_s()}};
+}
+
+void print_plan(const PlanVerb& verb, const train::ModelForms& model, const plan::StepPlan& step) {
+  const bool has_ranks = verb.ranks.ranks > 1;
+  const train::RankEstimate rank = has_ranks
+                                       ? train::estimate_rank(model.request(), step, train::parse_link(verb.ranks.link))
+                                       : train::RankEstimate{};
+  if (verb.step.json) {
+    nlohmann::ordered_json json = report::plan_json(model.setting(), step);
+    if (has_ranks) json.update(rank_json(verb, rank));
+    return print_json(json);
+  }
+  print("{}", report::plan_text(model.setting(), step));
+  if (!has_ranks) return;
+  print("  each of {} ranks sends {} a step over {} and waits {} for it: {} in all\n", rank.ranks,
+        format_bytes(rank.sent_bytes), verb.ranks.link, format_seconds(rank.communication_s),
+        format_seconds(rank.step_s()));
+}
+
+train::StepRequest request_for(const PlanVerb& verb) {
+  train::StepRequest request = request_of(verb.step, verb.form());
+  if (verb.ranks.ranks == 1) return request;
+  if (!verb.output.empty()) throw ArgumentError("-o writes the plan of one process: leave --ranks out");
+  return train::request_of_ranks(std::move(request), verb.ranks.ranks, train::parse_sharding(verb.ranks.shard));
+}
+
 int make(const PlanVerb& verb) {
   require_page(verb.page);
   plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
-  const train::ModelForms model(request_of(verb.step, verb.form()));
+  const train::ModelForms model(request_for(verb));
   model.calibrate();
   if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);
   const auto made = plan::plan_step(model.forms(), options);
@@ -196,8 +232,7 @@ int make(const PlanVerb& verb) {
     write_file(verb.dot, report::dot_graph(first, report::setting_text(model.setting())));
   }
   write_files(verb, model, step);
-  verb.step.json ? print_json(report::plan_json(model.setting(), step))
-                 : print("{}", report::plan_text(model.setting(), step));
+  print_plan(verb, model, step);
   return kDone;
 }
 
@@ -285,8 +320,13 @@ int work_on_manifest(const PlanVerb& verb) {
 
 // A page is of one step.
 void require_one_step(const PlanVerb& verb) {
+  const bool makes_none =
+      verb.max_batch || !verb.check.empty() || !verb.manifest.empty() || !verb.check_manifest.empty();
+  if (verb.ranks.ranks > 1 && makes_none) {
+    throw ArgumentError("--ranks is of a plan that is made: leave --max-batch, --check and --manifest out");
+  }
   if (!verb.page.wants_any()) return;
-  if (verb.max_batch || !verb.check.empty() || !verb.manifest.empty() || !verb.check_manifest.empty()) {
+  if (makes_none) {
     throw ArgumentError(
         "--html, --open and --chrome-trace are of a plan that is made: leave --max-batch, --check and --manifest out");
   }
@@ -307,7 +347,8 @@ void add_plan(const Command& app, int& status) {
   verb.footer(
       "Examples: plimsoll plan resnet50 --batch 64 --budget 2GiB -o plan.json\n"
       "          plimsoll plan --check plan.json\n"
-      "          plimsoll plan gpt2 --budget 4GiB --max-batch");
+      "          plimsoll plan gpt2 --budget 4GiB --max-batch\n"
+      "          plimsoll plan gpt2 --batch 64 --ranks 8 --budget 4GiB --link IB");
   const auto options = std::make_shared<PlanVerb>();
   options->budget.form.measure = false;
   add_model_options(verb, options->step);
@@ -321,6 +362,7 @@ void add_plan(const Command& app, int& status) {
   add_page_options(verb, options->page);
   verb.add_option("--dot", options->dot, "Write the graph (of a micro-batch), with bytes on its edges, for Graphviz");
   verb.add_option("--check", options->check, "Check a plan that was written");
+  add_rank_options(verb, options->ranks);
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches, "Take the batch as a whole");

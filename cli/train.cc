@@ -12,6 +12,7 @@
 #include "plimsoll/memory/process.h"
 #include "plimsoll/report/plan_text.h"
 #include "plimsoll/report/run_text.h"
+#include "plimsoll/train/process_ranks.h"
 #include "plimsoll/train/trainer.h"
 
 namespace plimsoll::cli {
@@ -110,9 +111,13 @@ void check(const TrainOptions& options) {
 void run(const TrainOptions& options, int& status) {
   check(options);
   require_page(options.page);
+  const auto ranks = train::join_ranks();
+  if (ranks && ranks->rank() != 0) silence_console();
+  if (!ranks && options.shard != "none")
+    throw ArgumentError("--shard is for several ranks: start them with mpirun -n 4");
   if (options.budget.budget.empty() && !options.needs_loop()) {
     require_budget_for(options.budget);
-    return run_unplanned(options);
+    if (!ranks) return run_unplanned(options);
   }
   TrainOptions asked = options;
   if (asked.budget.budget.empty()) asked.budget.budget = "auto";
@@ -129,7 +134,8 @@ void add_train(const Command& app, int& status) {
       "          plimsoll train lenet --data digits/train --eval-data digits/test\n"
       "                   --epochs 3 --budget 64MiB\n"
       "          plimsoll train gpt2-nano --steps 500 --schedule cosine --warmup 50\n"
-      "                   --checkpoint run --every 100 --resume");
+      "                   --checkpoint run --every 100 --resume\n"
+      "          mpirun -n 4 plimsoll train gpt2-nano --batch 32 --shard optimizer");
   const auto options = std::make_shared<TrainOptions>();
   add_model_options(verb, options->step);
   add_device_option(verb, options->step);
@@ -148,6 +154,8 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--steps", options->steps, "Steps to run; 10 without --epochs");
   verb.add_option("--lr,--rate", options->trainer.rate, "Learning rate").shows_default().in_range(0, kMostRate);
   verb.add_option("--seed", options->trainer.seed, "Of parameters, data and dropout").shows_default();
+  verb.add_option("--shard", options->shard, "Of several ranks, what each holds a part of: none optimizer gradients")
+      .shows_default();
   add_loop_options(verb, *options);
   verb.add_option("--profile", options->profile,
                   "Write time and bytes by op, module and category, predicted and measured: a Chrome trace");

@@ -19,6 +19,7 @@
 #include "plimsoll/report/plan_text.h"
 #include "plimsoll/report/run_text.h"
 #include "plimsoll/train/budget_file.h"
+#include "plimsoll/train/process_ranks.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -33,6 +34,7 @@ struct BudgetRun {
   const train::ModelForms& model;
   train::BudgetFile file;
   Budget budget;
+  train::RankPart part = {};
   train::RunData data = {};
   TrainedSteps steps = {};
   std::vector<report::ProfiledStep> profiled = {};
@@ -47,6 +49,12 @@ struct BudgetRun {
     restart_process_peak();
   }
   int64_t peak_bytes() const { return std::max(earlier_peak_bytes, process_peak_bytes()); }
+  // Of the batch of all ranks.
+  program::Bindings sizes() const {
+    program::Bindings sizes = model.sizes();
+    if (part) sizes["batch"] = part.batch;
+    return sizes;
+  }
   std::string note() const {
     return fmt::format("  {} of {}", format_bytes(process_peak_bytes()), format_bytes(budget.bytes));
   }
@@ -96,7 +104,7 @@ void print_measured(const train::Fit& fit) {
 nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no_fit,
                                     const std::vector<train::Alternative>& ways) {
   nlohmann::ordered_json json = {{"model", run.options.step.model},
-                                 {"sizes", run.model.sizes()},
+                                 {"sizes", run.sizes()},
                                  {"optimizer", run.options.step.optimizer},
                                  {"precision", run.options.step.precision},
                                  {"fits", false},
@@ -112,9 +120,16 @@ nlohmann::ordered_json refusal_json(const BudgetRun& run, const train::NoFit& no
   return json;
 }
 
+// Of several ranks, what would fit one alone says nothing.
+std::vector<train::Alternative> alternatives(const BudgetRun& run, const train::NoFit& no_fit) {
+  if (run.part) return {};
+  return train::alternatives_to(run.model, run.options.budget.spill_dir, run.budget, no_fit);
+}
+
 int refuse(const BudgetRun& run, const train::NoFit& no_fit) {
+  if (!run.part.is_first()) return kFinding;
   const TrainOptions& options = run.options;
-  const auto ways = train::alternatives_to(run.model, options.budget.spill_dir, run.budget, no_fit);
+  const auto ways = alternatives(run, no_fit);
   write_page(options.page, [&] {
     const report::StepPageInput input{
         .title = report::setting_text(run.model.setting()),
@@ -149,7 +164,9 @@ void print_result(const train::LoopResult& result) {
 void report(const BudgetRun& run, const train::Fit& fit, const train::LoopResult& result) {
   const int threads = fit.session->executor().threads();
   if (run.options.step.json) {
-    nlohmann::ordered_json json = head_json(run.options, run.model.sizes(), threads);
+    nlohmann::ordered_json json = head_json(run.options, run.sizes(), threads);
+    if (run.part) json["ranks"] = run.part.ranks->ranks();
+    if (run.part) json["shard"] = run.options.shard;
     json.update(plan_json(fit, run.budget));
     json["peak_since_budget_bytes"] = process_peak_bytes();
     json.update(result_json(result));
@@ -161,7 +178,7 @@ void report(const BudgetRun& run, const train::Fit& fit, const train::LoopResult
 }
 
 void write_pages(const BudgetRun& run, train::Fit& fit) {
-  if (!run.options.page.wants_any()) return;
+  if (!run.options.page.wants_any() || !run.part.is_first()) return;
   report::TrainedRun trained{report::history_of(fit.plan, *fit.session), &fit.plan};
   trained.steps = run.steps;
   trained.predicted_peak_bytes = fit.predicted_peak_bytes;
@@ -237,9 +254,18 @@ void show_checkpoint(const train::CheckpointFolder::Outcome& outcome) {
   }
 }
 
+// "4 ranks, 16 of 64 samples each, sharded: optimizer\n"
+std::string ranks_text(const BudgetRun& run) {
+  const bool is_even = run.part.batch % run.part.ranks->ranks() == 0;
+  const std::string shard = run.options.shard == "none" ? "" : fmt::format(", sharded: {}", run.options.shard);
+  return fmt::format("{} ranks, {} of {} samples each{}{}; rank 0 has\n", run.part.ranks->ranks(), run.part.samples,
+                     run.part.batch, is_even ? "" : ", some one less", shard);
+}
+
 void show_plan(const BudgetRun& run, train::FittedTraining& training) {
   const train::Fit& fit = training.fitted();
   if (!run.options.step.json) {
+    if (run.part) print("{}", ranks_text(run));
     print("{}", report::fit_text(fit, run.budget));
     std::fflush(stdout);  // before the progress, which goes to stderr
   }
@@ -285,6 +311,28 @@ void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraini
   if (loop.checkpoint.folder.empty()) return;
   finish_on_interrupt();
   loop.stops = was_interrupted;
+  if (!run.part) return;
+  loop.stops = [ranks = run.part.ranks] { return device::most_over(*ranks, was_interrupted() ? 1 : 0) > 0; };
+}
+
+// What only one rank does.
+void leave_to_first(const train::RankPart& part, train::LoopOptions& loop) {
+  if (part.is_first()) return;
+  loop.checkpoint.writes = false;
+  loop.evaluation = nullptr;
+  loop.evaluate_every = 0;
+  loop.log.clear();
+}
+
+// What ranks cannot do together.
+void check_for_ranks(const TrainOptions& options) {
+  const auto refuse = [](bool given, std::string_view what) {
+    if (given) throw ArgumentError(fmt::format("{} is not for several ranks: leave it out", what));
+  };
+  refuse(!options.budget.budget_file.empty(), "--budget-file");
+  refuse(!options.budget.spill_dir.empty(), "--spill-dir");
+  refuse(options.loop.patience > 0, "--patience");
+  refuse(options.step.device != "cpu", "--device other than cpu");
 }
 
 train::StepRequest request_for(const TrainOptions& options) {
@@ -328,10 +376,11 @@ void tell_skipped(const train::RunData& data) {
 int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions options) {
   show_micro_batches(run, training);
   add_callbacks(options, run, training);
+  leave_to_first(run.part, options);
   train::Loop loop(training, run.budget, run.data.batches, std::move(options));
   const train::LoopResult result = loop.run();
   erase_progress();
-  save_weights(run.options, training.fitted().session->executor());
+  if (run.part.is_first()) save_weights(run.options, training.fitted().session->executor());
   tell_skipped(run.data);
   report(run, training.fitted(), result);
   profile_run(run, training.fitted());
@@ -342,12 +391,20 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
 }  // namespace
 
 int train_within(const TrainOptions& options) {
-  Budget budget = read_budget(options.budget, options.step.device);
+  if (train::joined_ranks()) check_for_ranks(options);
+  Budget budget =
+      train::agreed_budget(read_budget(options.budget, options.step.device), options.budget.budget == "auto");
   train::BudgetFile file(options.budget.budget_file, budget, terminal_listener().on_note);
-  const train::ModelForms model(request_for(options));
+  train::StepRequest request = request_for(options);
+  const int64_t batch = models::bindings(request.model, request.step.sizes).at("batch");
+  const train::RankPart part = train::part_of_rank(train::joined_ranks(), batch);
+  request.threads = train::agreed_threads(request.threads);
+  const train::ModelForms model(train::request_of_part(std::move(request), part, train::parse_sharding(options.shard)));
   tell_notes(model.request().model, model.request().step);
-  BudgetRun run{options, model, std::move(file), budget};
-  run.data = train::open_data(options.data, model, options.trainer.seed);
+  BudgetRun run{options, model, std::move(file), budget, part};
+  train::DataOptions data = options.data;
+  data.batch = batch;
+  run.data = train::open_data(data, model, options.trainer.seed);
   tell_data(run.data);
   train::LoopOptions loop = loop_options(options, run.data);
   std::optional<train::FittedTraining> training;
@@ -357,8 +414,11 @@ int train_within(const TrainOptions& options) {
     if (!loop.checkpoint.folder.empty()) {
       loop.checkpoint.staging_bytes = train::staging_bytes_for(model.kept_bytes(), share);
     }
-    const int64_t reserved = train::Loop::reserved_bytes(model, loop, share) + run.data.reserved_bytes;
-    training.emplace(model, options.budget.spill_dir, options.trainer, reserved);
+    const int64_t reserved = train::Loop::reserved_bytes(model, loop, share) + run.data.reserved_bytes +
+                             (part ? part.ranks->working_bytes() : 0);
+    train::TrainerOptions trainer = options.trainer;
+    trainer.part = part;
+    training.emplace(model, options.budget.spill_dir, trainer, reserved);
     no_fit = training->fit(budget);
     if (!no_fit || reserved == 0) break;
   }

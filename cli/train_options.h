@@ -34,6 +34,7 @@ struct TrainOptions {
   double dropout = -1;  // of every dropout; -1: as the model has it
   std::string save;     // a file of weights; empty: none
   std::string profile;  // a file; empty: none
+  std::string shard = "none";
 
   // Whether it asks for more than steps of synthetic data in the memory that they take.
   bool needs_loop() const;

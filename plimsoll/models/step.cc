@@ -66,9 +66,18 @@ Step build_chunked_step(const ModelInfo& model, const StepOptions& options) {
           std::move(built.inits), std::move(built.state_inits)};
 }
 
+// Each rank takes some samples: what mixes them would see only those.
+void require_divisible(const Model& built, const StepOptions& options) {
+  if (!options.training || options.train.ranks == 1) return;
+  if (const auto why = program::why_no_micro_batches(built.program, built.loss, options.through_batch_norm)) {
+    throw UnsupportedError(fmt::format("the batch cannot be divided over ranks: {}", *why));
+  }
+}
+
 Step build_as_written(const ModelInfo& model, const StepOptions& options) {
   const program::Bindings sizes = bindings(model, options.sizes);
   Model built = build(model, options);
+  require_divisible(built, options);
   Step step{{}, std::move(built.inits), std::move(built.state_inits), {}};
   step.program =
       options.training

@@ -6,6 +6,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/ops/accumulate.h"
+#include "plimsoll/program/ops/collective.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/reduce.h"
 #include "plimsoll/program/passes/dead_code.h"
@@ -14,24 +15,29 @@
 namespace plimsoll::program {
 namespace {
 
-LossMean mean_of(const Program& model, Value loss) {
-  const Op& op = model.ops[static_cast<size_t>(producers(model)[static_cast<size_t>(loss.index)])];
-  const OwnedOpCall call(model, op);
-  const OpTraits::Loss& trait = *op.def->traits.loss;
-  LossMean mean{op.inputs[static_cast<size_t>(trait.targets)], {}, call->word("reduction") == "sum"};
-  if (!trait.ignored.empty()) mean.ignored = call->integer(trait.ignored);
-  return mean;
-}
-
-// Seeds become pairs: the seed, and the samples that come before the micro-batch.
-void pair_seeds(Program& model) {
-  for (const Op& op : model.ops) {
-    if (const auto& draws = op.def->traits.draws) model[op.inputs[static_cast<size_t>(draws->seed)]].type.shape = {2};
-  }
-}
-
 std::string sum_name(const Program& model, Value parameter) {
   return fmt::format("gradient.{}", model[parameter].name);
+}
+
+bool sums_are_shards(const TrainOptions& options) {
+  return options.ranks > 1 && options.sharding == Sharding::gradients;
+}
+
+Type sum_type(const Builder& b, Value parameter, const TrainOptions& options) {
+  const Type type = b.type(parameter);
+  return sums_are_shards(options) ? Type{type.dtype, {shard_elements(type.shape, options.ranks)}} : type;
+}
+
+// For each value that owns a storage, the one that shows what is there at the end: ranks overwrite sums with sums.
+std::vector<Value> last_contents(const Program& program) {
+  std::vector<Value> contents(program.values.size());
+  for (size_t i = 0; i < contents.size(); ++i) contents[i] = {static_cast<int32_t>(i)};
+  for (const Op& op : program.ops) {
+    for (const Value output : op.outputs) {
+      if (output && !program[output].view) contents[static_cast<size_t>(program[output].storage.index)] = output;
+    }
+  }
+  return contents;
 }
 
 // Parameters and state of the model, the sums of gradients, and the updates from them.
@@ -48,17 +54,23 @@ Program update_program(const Program& model, std::span<const Trained> trained, c
   std::vector<Trained> summed;
   for (const Trained& one : trained) {
     const Value parameter = here[static_cast<size_t>(one.parameter.index)];
-    summed.push_back({parameter, b.state(sum_name(model, one.parameter), b.type(parameter), Category::gradient)});
+    summed.push_back(
+        {parameter, b.state(sum_name(model, one.parameter), sum_type(b, parameter, options), Category::gradient)});
   }
-  append_updates(b, summed, options, scale);
+  append_updates(b, summed, options, scale, sums_are_shards(options));
   b.set_phase(Phase::update);
-  for (const Trained& one : summed) clear(b, one.gradient);
+  const std::vector<Value> contents = last_contents(b.program());
+  for (const Trained& one : summed) clear(b, contents[static_cast<size_t>(one.gradient.index)]);
   return std::move(b).finish();
 }
 
 // Adds a gradient to its sum. The gradient of a linear layer's weights is added as it is computed, without a copy of
 // its size; the op that would make the copy is then dead.
-void add_to_sum(Builder& b, Value sum, const Trained& one) {
+void add_to_sum(Builder& b, Value sum, const Trained& one, const TrainOptions& options) {
+  if (sums_are_shards(options)) {
+    accumulate(b, sum, reduce_gradient(b, one, options));
+    return;
+  }
   const Op made = b.program().ops[static_cast<size_t>(one.made)];
   if (made.def->traits.accumulate.empty()) {
     accumulate(b, sum, one.gradient);
@@ -72,7 +84,8 @@ void add_to_sum(Builder& b, Value sum, const Trained& one) {
 }
 
 // Forward, backward and the sums, with the same state as `update`.
-Program micro_batch_program(Builder b, std::span<const Trained> trained, const Program& update) {
+Program micro_batch_program(Builder b, std::span<const Trained> trained, const Program& update,
+                            const TrainOptions& options) {
   std::vector<Value> sums;
   for (size_t i = b.program().state.size(); i < update.state.size(); ++i) {
     const ValueInfo& state = update[update.state[i]];
@@ -82,7 +95,7 @@ Program micro_batch_program(Builder b, std::span<const Trained> trained, const P
   std::vector<int32_t> after;
   b.set_phase(Phase::backward);
   for (size_t i = 0; i < trained.size(); ++i) {
-    add_to_sum(b, sums[i], trained[i]);
+    add_to_sum(b, sums[i], trained[i], options);
     after.resize(b.program().ops.size() - first, trained[i].made);
   }
   Program micro_batch = std::move(b).finish();
@@ -92,12 +105,22 @@ Program micro_batch_program(Builder b, std::span<const Trained> trained, const P
 
 }  // namespace
 
+LossMean mean_of_loss(const Program& model, Value loss) {
+  const Op& op = model.ops[static_cast<size_t>(producers(model)[static_cast<size_t>(loss.index)])];
+  if (!op.def->traits.loss) throw ArgumentError(fmt::format("%{} is no loss", model[loss].name));
+  const OwnedOpCall call(model, op);
+  const OpTraits::Loss& trait = *op.def->traits.loss;
+  LossMean mean{op.inputs[static_cast<size_t>(trait.targets)], {}, call->word("reduction") == "sum"};
+  if (!trait.ignored.empty()) mean.ignored = call->integer(trait.ignored);
+  return mean;
+}
+
 SplitStep split_training_step(Program model, Value loss, const SplitOptions& options) {
   if (const auto why = why_no_micro_batches(model, loss, options.through_batch_norm)) {
     throw UnsupportedError(fmt::format("the batch cannot be taken in micro-batches: {}", *why));
   }
   SplitStep split;
-  split.mean = mean_of(model, loss);
+  split.mean = mean_of_loss(model, loss);
   const std::string counted = model[split.mean.counted].name;
   pair_seeds(model);
   model.outputs = {loss};
@@ -106,7 +129,7 @@ SplitStep split_training_step(Program model, Value loss, const SplitOptions& opt
   if (options.train.scale_loss) weight = mul(b, weight, scale_of_loss(b).value);
   const std::vector<Trained> trained = find_trained(b, loss, weight);
   split.update = update_program(model, trained, options.train);
-  split.micro_batch = micro_batch_program(std::move(b), trained, split.update);
+  split.micro_batch = micro_batch_program(std::move(b), trained, split.update, options.train);
   split.mean.counted = split.micro_batch.find(counted);
   for (const Value input : split.micro_batch.inputs) {
     if (depends_on_batch(split.micro_batch[input].type)) split.samples.push_back(input);

@@ -53,6 +53,9 @@ std::optional<std::string> why_loss_is_no_mean(const Program& program, Value los
 // stands.
 std::optional<std::string> why_no_micro_batches(const Program& model, Value loss, bool through_batch_norm = false);
 
+// What the loss of a model is a mean of. The op that makes it must be a loss.
+LossMean mean_of_loss(const Program& model, Value loss);
+
 // UnsupportedError with that reason; ArgumentError as from training_step.
 SplitStep split_training_step(Program model, Value loss, const SplitOptions& options = {});
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/updates.h"
 
 namespace plimsoll::program {
@@ -10,11 +11,16 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kOptimizerNames = {"sgd", "momentum", "adam", "adamw", "lion", "adafactor"};
 
+constexpr std::array<std::string_view, 3> kShardingNames = {"none", "optimizer", "gradients"};
+
 // Each update goes to where its gradient is ready; what all of them need goes with the first.
-void place_early(Program& program, size_t first_update, std::span<const Trained> trained) {
-  const size_t shared = program.ops.size() - first_update - trained.size();
-  std::vector<int32_t> after(shared, trained[0].after);
-  for (const Trained& one : trained) after.push_back(one.after);
+void place_early(Program& program, size_t first_update, std::span<const Trained> trained,
+                 std::span<const size_t> updates) {
+  std::vector<int32_t> after(updates[0] - first_update, trained[0].after);
+  for (size_t i = 0; i < trained.size(); ++i) {
+    const size_t end = i + 1 < updates.size() ? updates[i + 1] : program.ops.size();
+    after.resize(end - first_update, trained[i].after);
+  }
   place_after(program, first_update, after);
 }
 
@@ -28,17 +34,33 @@ std::optional<Optimizer> try_parse_optimizer(std::string_view text) {
   return static_cast<Optimizer>(found - kOptimizerNames.begin());
 }
 
+std::string_view name(Sharding sharding) { return kShardingNames[static_cast<size_t>(sharding)]; }
+
+std::optional<Sharding> try_parse_sharding(std::string_view text) {
+  const auto found = std::find(kShardingNames.begin(), kShardingNames.end(), text);
+  if (found == kShardingNames.end()) return std::nullopt;
+  return static_cast<Sharding>(found - kShardingNames.begin());
+}
+
 Program training_step(Program model, Value loss, const TrainOptions& options) {
+  if (options.ranks > 1) pair_seeds(model);
   Builder b(std::move(model));
   const std::vector<Value>& outputs = b.program().outputs;
   if (std::find(outputs.begin(), outputs.end(), loss) == outputs.end()) b.output(loss);
   LossScale scale;
   if (options.scale_loss) scale = scale_of_loss(b);
-  const std::vector<Trained> trained = find_trained(b, loss, scale.value);
+  Value seed = scale.value;
+  if (options.ranks > 1) {
+    const Value weight = b.input("rank.weight", b.type(loss));
+    seed = seed ? mul(b, weight, seed) : weight;
+  }
+  const std::vector<Trained> trained = find_trained(b, loss, seed);
   const size_t first_update = b.program().ops.size();
-  append_updates(b, trained, options, scale);
+  const std::vector<size_t> updates = append_updates(b, trained, options, scale);
   Program step = std::move(b).finish();
-  if (options.early_updates && !options.clip_norm && !options.scale_loss) place_early(step, first_update, trained);
+  if (options.early_updates && !options.clip_norm && !options.scale_loss) {
+    place_early(step, first_update, trained, updates);
+  }
   return step;
 }
 

@@ -12,6 +12,15 @@ enum class Optimizer : uint8_t { sgd, momentum, adam, adamw, lion, adafactor };
 std::string_view name(Optimizer optimizer);
 std::optional<Optimizer> try_parse_optimizer(std::string_view text);
 
+// What of the training's memory each of several ranks holds a part of, in place of all.
+enum class Sharding : uint8_t {
+  none,
+  optimizer,  // its state: each rank updates its part of the parameters, which all gather
+  gradients,  // and the sums of gradients of a batch in micro-batches
+};
+std::string_view name(Sharding sharding);
+std::optional<Sharding> try_parse_sharding(std::string_view text);
+
 struct TrainOptions {
   Optimizer optimizer = Optimizer::adam;
   double weight_decay = 0;
@@ -24,6 +33,10 @@ struct TrainOptions {
   bool scale_loss = false;               // and skip steps whose gradients are not finite: for f16, see ops/optimizer.h
   bool eight_bit_state = false;          // of parameters of some size: changes the numbers, see ops/state_8bit.h
   bool early_updates = true;             // off: all updates stand after the last backward op
+  // That each take some samples of the batch (ops/collective.h). A step then has the input `rank.weight`, of the loss's
+  // type: the share of the rank's own mean in the loss of the whole batch. Seeds are pairs, as in split_step.h.
+  int ranks = 1;
+  Sharding sharding = Sharding::none;
 };
 
 // Appends the gradients of all floating parameters and their updates. New values: the input `optimizer.rate`, f32[]
@@ -36,6 +49,9 @@ struct TrainOptions {
 // A parameter is updated right after the op that completes its gradient, or the last that reads the parameter if that
 // is later, so that the gradient's memory is free at once. Clipping and scaling the loss must know all gradients before
 // the first update. The scale of the loss is the state `optimizer.loss_scale`, i64[2], zero at first.
+//
+// With several ranks, gradients are summed over them before they are used; with sharding, state has the shape of a
+// shard of the parameter's elements. UnsupportedError for an optimizer that is not elementwise then.
 //
 // Parameters that the loss does not depend on stay as they are. ArgumentError when it depends on none, and from
 // gradients().

@@ -7,7 +7,9 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/ops/collective.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
+#include "plimsoll/program/ops/elementwise_unary.h"
 #include "plimsoll/program/ops/factored.h"
 #include "plimsoll/program/ops/state_8bit.h"
 
@@ -35,13 +37,31 @@ std::vector<int32_t> last_touches(const Program& program) {
   return last;
 }
 
+bool is_sharded(const TrainOptions& options) { return options.ranks > 1 && options.sharding != Sharding::none; }
+
+// Over all gradients; where each rank has shards of them, over those of all ranks.
+Value norm_of(Builder& b, std::span<const Trained> trained, const TrainOptions& options) {
+  std::vector<Value> all;
+  for (const Trained& one : trained) all.push_back(one.gradient);
+  const Value norm = global_norm(b, all);
+  if (!is_sharded(options)) return norm;
+  return sqrt(b, all_reduce(b, mul(b, norm, norm), options.ranks));
+}
+
+// Whether gradient `i` can be overwritten once it is made.
+bool is_own(const Program& program, std::span<const Value> gradients, size_t i, std::span<const int32_t> touched,
+            int32_t made) {
+  const ValueInfo& gradient = program[gradients[i]];
+  if (gradient.view || made < 0 || touched[static_cast<size_t>(gradient.storage.index)] > made) return false;
+  const auto shares = [&](Value other) { return other && program[other].storage == gradient.storage; };
+  return std::count_if(gradients.begin(), gradients.end(), shares) == 1;
+}
+
 // What every gradient is multiplied with: by what the loss was, back, and down to the norm that is allowed. Nothing: 1.
 Value scale_of_gradients(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
                          const LossScale& loss_scale) {
   if (!options.clip_norm && !loss_scale.value) return {};
-  std::vector<Value> all;
-  for (const Trained& one : trained) all.push_back(one.gradient);
-  const Value norm = global_norm(b, all);
+  const Value norm = norm_of(b, trained, options);
   if (!loss_scale.value) return clip_scale(b, norm, *options.clip_norm);
   const Value back = unscale(b, loss_scale.value, norm);
   next_loss_scale(b, loss_scale.state, norm);
@@ -55,52 +75,55 @@ struct Updater {
   Value rate;
   Value step;
   Value scale;
+  std::string name = {};  // of the parameter that is updated, whose shard `w` may be
 
   void update(const Trained& trained) {
-    const Value w = trained.parameter;
-    const Value dw = trained.gradient;
-    if (options.optimizer == Optimizer::sgd) {
-      sgd(b, w, dw, rate, {options.weight_decay, scale});
-    } else if (is_quantized(w)) {
-      update_quantized(w, dw);
-    } else {
-      update_plain(w, dw);
+    name = b.program()[trained.parameter].name;
+    if (!is_sharded(options)) {
+      update(trained.parameter, trained.gradient);
+      return;
     }
+    const Value shard = own_shard(b, trained.parameter, options.ranks);
+    all_gather(b, trained.parameter, update(shard, trained.gradient), options.ranks);
   }
 
-  void update_plain(Value w, Value dw) {
+  // Returns what w becomes.
+  Value update(Value w, Value dw) {
+    if (options.optimizer == Optimizer::sgd) return sgd(b, w, dw, rate, {options.weight_decay, scale});
+    return is_quantized(w) ? update_quantized(w, dw) : update_plain(w, dw);
+  }
+
+  Value update_plain(Value w, Value dw) {
     if (options.optimizer == Optimizer::momentum) {
-      momentum(b, w, dw, state(w, "velocity"), rate, momentum_options());
-    } else if (options.optimizer == Optimizer::lion) {
-      lion(b, w, dw, state(w, "mean"), rate, {options.beta1, options.beta2, options.weight_decay, scale});
-    } else if (options.optimizer == Optimizer::adafactor) {
-      update_factored(w, dw);
-    } else {
-      const Moments moments{state(w, "mean"), state(w, "square")};
-      const auto emit = options.optimizer == Optimizer::adam ? adam : adamw;
-      emit(b, w, dw, moments, step, rate, adam_options());
+      return momentum(b, w, dw, state("velocity", b.type(w)), rate, momentum_options());
     }
+    if (options.optimizer == Optimizer::lion) {
+      return lion(b, w, dw, state("mean", b.type(w)), rate,
+                  {options.beta1, options.beta2, options.weight_decay, scale});
+    }
+    if (options.optimizer == Optimizer::adafactor) return update_factored(w, dw);
+    const Value mean = state("mean", b.type(w));
+    const Moments moments{mean, state("square", b.type(w))};
+    const auto emit = options.optimizer == Optimizer::adam ? adam : adamw;
+    return emit(b, w, dw, moments, step, rate, adam_options());
   }
 
-  void update_factored(Value w, Value dw) {
+  Value update_factored(Value w, Value dw) {
     const FactoredOptions factored{.weight_decay = options.weight_decay, .scale = scale};
-    if (b.shape(w).rank() < 2) {
-      adafactor_vector(b, w, dw, state(w, "square"), step, rate, factored);
-    } else {
-      const FactoredSquares squares{state(w, "rows", {b.type(w).dtype, rows_of(b.shape(w))}),
-                                    state(w, "columns", {b.type(w).dtype, columns_of(b.shape(w))})};
-      adafactor(b, w, dw, squares, step, rate, factored);
-    }
+    const DType dtype = b.type(w).dtype;
+    if (b.shape(w).rank() < 2) return adafactor_vector(b, w, dw, state("square", b.type(w)), step, rate, factored);
+    const Value rows = state("rows", {dtype, rows_of(b.shape(w))});
+    return adafactor(b, w, dw, {rows, state("columns", {dtype, columns_of(b.shape(w))})}, step, rate, factored);
   }
 
-  void update_quantized(Value w, Value dw) {
+  Value update_quantized(Value w, Value dw) {
     if (options.optimizer == Optimizer::momentum) {
-      momentum_8bit(b, w, dw, quantized(w, "velocity"), step, rate, momentum_options());
-    } else {
-      const Moments8Bit moments{quantized(w, "mean"), quantized(w, "square")};
-      const auto emit = options.optimizer == Optimizer::adam ? adam_8bit : adamw_8bit;
-      emit(b, w, dw, moments, step, rate, adam_options());
+      return momentum_8bit(b, w, dw, quantized(w, "velocity"), step, rate, momentum_options());
     }
+    const State8Bit mean = quantized(w, "mean");
+    const Moments8Bit moments{mean, quantized(w, "square")};
+    const auto emit = options.optimizer == Optimizer::adam ? adam_8bit : adamw_8bit;
+    return emit(b, w, dw, moments, step, rate, adam_options());
   }
 
   bool is_quantized(Value w) const {
@@ -111,16 +134,24 @@ struct Updater {
   MomentumOptions momentum_options() const { return {options.momentum, options.nesterov, options.weight_decay, scale}; }
   AdamOptions adam_options() const { return {options.beta1, options.beta2, options.eps, options.weight_decay, scale}; }
 
-  Value state(Value w, std::string_view what, const Type& type) {
-    return b.state(fmt::format("optimizer.{}.{}", b.program()[w].name, what), type);
+  Value state(std::string_view what, const Type& type) {
+    return b.state(fmt::format("optimizer.{}.{}", name, what), type);
   }
-  Value state(Value w, std::string_view what) { return state(w, what, b.type(w)); }
   State8Bit quantized(Value w, std::string_view what) {
-    const Value codes = state(w, what, {DType::u8, b.shape(w)});
+    const Value codes = state(what, {DType::u8, b.shape(w)});
     const Type scales{DType::f32, {scales_of(b.shape(w).elements())}};
-    return {codes, state(w, fmt::format("{}_scales", what), scales)};
+    return {codes, state(fmt::format("{}_scales", what), scales)};
   }
 };
+
+// Shards are of elements, whatever the shape.
+void check_sharding(const TrainOptions& options) {
+  if (!is_sharded(options)) return;
+  if (options.optimizer == Optimizer::adafactor) {
+    throw UnsupportedError("adafactor's state is of rows and columns: it cannot be sharded, and is small as it is");
+  }
+  if (options.eight_bit_state) throw UnsupportedError("state in 8 bits cannot be sharded: choose one of the two");
+}
 
 bool counts_steps(const TrainOptions& options) {
   if (options.optimizer == Optimizer::momentum) return options.eight_bit_state;
@@ -145,7 +176,8 @@ std::vector<Trained> find_trained(Builder& b, Value loss, Value seed) {
     if (!found[i]) continue;
     const int32_t made = produced_by[static_cast<size_t>(found[i].index)];
     const int32_t read = touched[static_cast<size_t>(parameters[i].index)];
-    trained.push_back({parameters[i], found[i], made, std::max(made, read)});
+    trained.push_back(
+        {parameters[i], found[i], made, std::max(made, read), is_own(b.program(), found, i, touched, made)});
   }
   if (trained.empty()) {
     throw ArgumentError(
@@ -161,14 +193,40 @@ LossScale scale_of_loss(Builder& b) {
   return {state, loss_scale(b, state)};
 }
 
-void append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
-                    const LossScale& loss_scale) {
+Value reduce_gradient(Builder& b, const Trained& one, const TrainOptions& options) {
+  if (options.ranks == 1) return one.gradient;
+  const Value own = one.is_own ? one.gradient : clone(b, one.gradient);
+  return is_sharded(options) ? reduce_scatter(b, own, options.ranks) : all_reduce(b, own, options.ranks);
+}
+
+void pair_seeds(Program& model) {
+  for (const Op& op : model.ops) {
+    if (const auto& draws = op.def->traits.draws) model[op.inputs[static_cast<size_t>(draws->seed)]].type.shape = {2};
+  }
+}
+
+std::vector<size_t> append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
+                                   const LossScale& loss_scale, bool reduced) {
+  check_sharding(options);
   b.set_phase(Phase::update);
   Updater updater{b, options, b.input("optimizer.rate", {DType::f32, {}}), {}, {}};
   if (counts_steps(options)) updater.step = next_step(b, b.state("optimizer.step", {DType::i64, {}}));
-  updater.scale = scale_of_gradients(b, trained, options, loss_scale);
-  for (const Trained& one : trained) updater.update(one);
+  std::vector<Trained> summed(trained.begin(), trained.end());
+  const auto reduce = [&](Trained& one) { one.gradient = reduced ? one.gradient : reduce_gradient(b, one, options); };
+  const bool needs_all = options.clip_norm || loss_scale.value;  // before the first update
+  if (needs_all) std::for_each(summed.begin(), summed.end(), reduce);
+  updater.scale = scale_of_gradients(b, summed, options, loss_scale);
+  std::vector<size_t> places;
+  for (Trained& one : summed) {
+    places.push_back(b.program().ops.size());
+    if (!needs_all) reduce(one);
+    updater.update(one);
+  }
+  std::vector<Value> gradients;
+  for (const Trained& one : summed) gradients.push_back(one.gradient);
+  if (options.ranks > 1) b.set_category(gradients, Category::gradient);
   b.set_phase(Phase::forward);
+  return places;
 }
 
 void place_after(Program& program, size_t first, std::span<const int32_t> after) {

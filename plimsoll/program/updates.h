@@ -14,6 +14,7 @@ struct Trained {
   Value gradient;
   int32_t made = -1;   // place of the op that completes the gradient
   int32_t after = -1;  // of the op after which nothing stands in the way of the update
+  bool is_own = true;  // nothing else reads or shares the gradient's storage once it is made
 };
 
 // Appends the gradients of all floating parameters, the first to be updated first. `seed` is what the loss is
@@ -30,9 +31,16 @@ struct LossScale {
 };
 LossScale scale_of_loss(Builder& b);
 
-// Appends the updates, in the order of `trained`, with what they need before them.
-void append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
-                    const LossScale& loss_scale = {});
+// Appends the updates, in the order of `trained`, with what they need before them. Gradients are this rank's own, or
+// shards of the sum over all ranks where they are so `reduced`. Returns the place of the first op of each update.
+std::vector<size_t> append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
+                                   const LossScale& loss_scale = {}, bool reduced = false);
+
+// The gradient's sum over all ranks: this rank's shard of it, where gradients are sharded; itself for one rank.
+Value reduce_gradient(Builder& b, const Trained& one, const TrainOptions& options);
+
+// Seeds become pairs: the seed, and the samples that come before those of the program.
+void pair_seeds(Program& model);
 
 // Moves each op from `first` on to behind the op at after[i], in their order; after[i] < first.
 void place_after(Program& program, size_t first, std::span<const int32_t> after);

@@ -94,8 +94,8 @@ namespace {
 // One call of fit_step.
 class Fitting {
  public:
-  Fitting(const plan::StepForms& forms, const Budget& budget, const plan::PlanOptions& options)
-      : forms_(trimming(forms)), budget_(budget), options_(options) {
+  Fitting(const plan::StepForms& forms, const Budget& budget, const plan::PlanOptions& options, const Peers& peers = {})
+      : forms_(trimming(forms)), budget_(budget), options_(options), peers_(peers) {
     if (forms_.rest) forms_.rest();
     trim_heap();
     const int64_t held_bytes = process_memory().bytes();
@@ -108,7 +108,7 @@ class Fitting {
     }
     const auto ops = static_cast<int64_t>(whole.ops.size());
     const Bound bound{.steps = ops, .threads = whole.threads};
-    overhead_ = booked_overhead(bound, held_bytes) - ops * kStepBytes;
+    overhead_ = most(booked_overhead(bound, held_bytes) - ops * kStepBytes);
   }
 
   std::variant<Fit, NoFit> run() {
@@ -120,7 +120,7 @@ class Fitting {
     asked.budget_bytes = std::max<int64_t>(0, arena_left(overhead_));
     bool is_smallest = false;
     for (int i = 0; i < kTries; ++i) {
-      auto planned = plan::plan_step(forms_, asked);
+      auto planned = peers_.plan ? peers_.plan(forms_, asked) : plan::plan_step(forms_, asked);
       if (auto* refused = std::get_if<plan::Refusal>(&planned)) {
         no_fit.refusal = std::move(*refused);
         if (card_ != nullptr) no_fit.refusal.smallest_steps = 0;
@@ -147,6 +147,10 @@ class Fitting {
   }
 
  private:
+  // Over all ranks.
+  int64_t least(int64_t value) const { return peers_.least ? peers_.least(value) : value; }
+  int64_t most(int64_t value) const { return -least(-value); }
+
   // Steps of a plan take memory of the host; a card's budget does not see them.
   int64_t step_bytes() const { return card_ != nullptr ? 0 : kStepBytes; }
   int64_t whole_bytes(int64_t arena_bytes, int64_t overhead_bytes) const {
@@ -159,7 +163,7 @@ class Fitting {
   // The most until now, where it is of this call. Planning takes nothing of a card.
   int64_t planning_bytes() const {
     if (card_ != nullptr) return 0;
-    return process_peak_bytes() > peak_before_ ? peak_until_now() : 0;
+    return most(process_peak_bytes() > peak_before_ ? peak_until_now() : 0);
   }
 
   // On the host to addresses alone: a plan that takes too much with its kernels must not have taken its arena, too.
@@ -173,15 +177,16 @@ class Fitting {
     const Arena::Pages pages = card_ != nullptr ? Arena::Pages::now : Arena::Pages::later;
     fit.session = std::make_unique<run::Session>(move_out(fit.plan), budget_, pages);
     trim_heap();
-    fit.overhead_bytes = card_ != nullptr ? card_->overhead_bytes() : measured_overhead(bound);
+    fit.overhead_bytes = most(card_ != nullptr ? card_->overhead_bytes() : measured_overhead(bound));
     fit.predicted_peak_bytes = std::max(whole_bytes(fit.plan.arena_bytes, fit.overhead_bytes), planning_bytes());
-    fit.margin_bytes = budget_.bytes - fit.predicted_peak_bytes;
+    fit.margin_bytes = least(budget_.bytes - fit.predicted_peak_bytes);
     return fit;
   }
 
   plan::StepForms forms_;
   Budget budget_;
   plan::PlanOptions options_;
+  Peers peers_;
   device::Device* card_ = nullptr;  // that the step runs on, where it has memory of its own; the budget is of that then
   int64_t peak_before_ = process_peak_bytes();
   int64_t overhead_ = 0;  // booked beside the arena and its steps
@@ -189,9 +194,9 @@ class Fitting {
 
 }  // namespace
 
-std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
-                                  const plan::PlanOptions& options) {
-  return Fitting(forms, budget, options).run();
+std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget, const plan::PlanOptions& options,
+                                  const Peers& peers) {
+  return Fitting(forms, budget, options, peers).run();
 }
 
 std::variant<Fit, NoFit> refit_step(Fit& fit, const plan::StepForms& forms, const Budget& budget,

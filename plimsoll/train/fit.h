@@ -4,6 +4,7 @@
 // once its kernels are bound; where that is more than was booked, the step is planned again for what is left.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <variant>
 
@@ -35,12 +36,20 @@ struct NoFit {
   int64_t smallest_overhead_bytes() const;
 };
 
+// The other ranks of a run (rank_part.h), which go through the same calls. Nothing: this process is alone.
+struct Peers {
+  // One plan or refusal for all, in place of plan::plan_step.
+  std::function<std::variant<plan::StepPlan, plan::Refusal>(const plan::StepForms&, const plan::PlanOptions&)> plan;
+  std::function<int64_t(int64_t)> least;  // over all ranks
+};
+
 // A plan's programs bound to an arena of their own; they move out of the plan. ResourceExhausted when it is above the
 // budget.
 std::unique_ptr<run::Session> bind_plan(plan::StepPlan& plan, const Budget& budget);
 
+// With peers, all ranks have a Fit or all have the same NoFit: the arena is what the tightest of them leaves.
 std::variant<Fit, NoFit> fit_step(const plan::StepForms& forms, const Budget& budget,
-                                  const plan::PlanOptions& options = {});
+                                  const plan::PlanOptions& options = {}, const Peers& peers = {});
 
 // The same training within another budget: what the programs keep goes to `stash` while the arena is given back and the
 // step planned again, and comes back by name. Between steps; `forms` are of the same model. When it does not fit, the

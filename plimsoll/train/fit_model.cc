@@ -31,9 +31,9 @@ plan::PlanOptions asked_of(const ModelForms& model) {
 }  // namespace
 
 std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
-                                   StateForm state) {
+                                   StateForm state, const Peers& peers) {
   plan::PlanOptions asked = asked_of(model);
-  if (spill_dir.empty()) return fit_step(model.forms(state), budget, asked);
+  if (spill_dir.empty()) return fit_step(model.forms(state), budget, asked, peers);
   asked.spill = model.spill_in(spill_dir);
   kernels::use_spill_file(std::make_shared<SpillFile>(spill_dir));
   auto fitted = fit_step(model.forms(state), budget, asked);

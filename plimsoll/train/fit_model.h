@@ -15,7 +15,7 @@ namespace plimsoll::train {
 // too, where nothing else will do: neither does 8 bits, where that is allowed, which costs less time. `state` may ask
 // for state in f32, or in 8 bits where that is allowed, because it is to be read from a checkpoint.
 std::variant<Fit, NoFit> fit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,
-                                   StateForm state = StateForm::any);
+                                   StateForm state = StateForm::any, const Peers& peers = {});
 
 // The same training within another budget; what it keeps is on the disk meanwhile.
 std::variant<Fit, NoFit> refit_model(const ModelForms& model, const std::string& spill_dir, const Budget& budget,

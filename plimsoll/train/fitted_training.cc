@@ -1,5 +1,7 @@
 #include "plimsoll/train/fitted_training.h"
 
+#include "plimsoll/train/sharded_state.h"
+
 namespace plimsoll::train {
 namespace {
 
@@ -17,7 +19,8 @@ FittedTraining::FittedTraining(const ModelForms& model, std::string spill_dir, c
 std::optional<NoFit> FittedTraining::fit(const Budget& budget) {
   const Budget left = without(budget, reserved_bytes_);
   if (is_fitted()) return take(refit_model(model_, spill_dir_, left, fit_));
-  auto no_fit = take(fit_model(model_, spill_dir_, left));
+  auto no_fit = take(fit_model(model_, spill_dir_, left, StateForm::any, peers_of(model_, options_.part)));
+  if (!no_fit) require_same_collectives(options_.part, *fit_.session);
   if (!no_fit) model_.start(fit_.session->executor(), options_.seed);
   return no_fit;
 }
@@ -71,7 +74,16 @@ void FittedTraining::set_rate(double rate) {
   visit([&](auto& trainer) { trainer.set_rate(rate); });
 }
 
-std::vector<KeptTensor> FittedTraining::kept() { return kept_tensors(*fit_.session, model_.request().model); }
+std::vector<KeptTensor> FittedTraining::kept() {
+  return whole_state(kept_tensors(*fit_.session, model_.request().model), fit_.session->executor().program(),
+                     options_.part);
+}
+
+void FittedTraining::help_saving() { serve_state(kept(), options_.part); }
+
+void FittedTraining::end_saving() {
+  if (options_.part) end_serving(options_.part);
+}
 
 RunState FittedTraining::state() const {
   const plan::Setting& setting = model_.setting();

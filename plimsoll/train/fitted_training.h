@@ -27,8 +27,11 @@ class FittedTraining {
   int64_t steps() const;
   void set_rate(double rate);
 
-  // All that is kept; good until the next fit.
+  // All that is kept; good until the next fit. With several ranks, rank 0 alone reads it, and calls `end_saving` when
+  // it has; the others are in `help_saving` meanwhile.
   std::vector<KeptTensor> kept();
+  void help_saving();
+  void end_saving();
   // The state of the run: model, optimizer, step, seed and rate. The rest is the caller's.
   RunState state() const;
   // Goes on from there. Plans again where the optimizer's state is held in another form. ArgumentError with the first

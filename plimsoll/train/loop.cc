@@ -52,6 +52,7 @@ Loop::Loop(FittedTraining& training, Budget budget, std::shared_ptr<Batches> bat
         fmt::format("{} has checkpoints of a run, the newest {}: resume it (--resume), or give another folder",
                     quote(checkpoint.folder), std::filesystem::path(*newest).filename().string()));
   }
+  if (!checkpoint.writes) return;
   const int64_t staging = checkpoint.staging_bytes;
   const int64_t bytes = staging > 0 ? staging : staging_bytes_for(training_.model().kept_bytes(), budget_.bytes);
   folder_ = std::make_unique<CheckpointFolder>(checkpoint.folder, checkpoint.keep, bytes);
@@ -133,12 +134,18 @@ void Loop::evaluate() {
 }
 
 void Loop::save() {
-  if (!folder_ || saved_at_ == training_.steps()) return;
+  if (options_.checkpoint.folder.empty() || saved_at_ == training_.steps()) return;
+  if (!folder_) {
+    training_.help_saving();
+    saved_at_ = training_.steps();
+    return;
+  }
   RunState state = training_.state();
   if (batches_) state.data = batches_->position();
   state.best_loss = result_.best_loss;
   state.evaluations_since_best = evaluations_since_best_;
   folder_->save(training_.kept(), state);
+  training_.end_saving();
   saved_at_ = state.step;
 }
 

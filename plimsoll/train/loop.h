@@ -24,6 +24,7 @@ struct CheckpointOptions {
   int64_t every = 0;          // steps; 0: at the end alone
   int64_t keep = 3;           // the newest ones
   bool resume = false;        // go on from the newest one, where there is one
+  bool writes = true;         // false: another rank writes them, and this one helps
   int64_t staging_bytes = 0;  // of the writer; 0: by the model's size
 };
 

@@ -16,6 +16,7 @@
 #include "plimsoll/memory/arena.h"
 #include "plimsoll/memory/spill_file.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/ops/collective.h"
 #include "plimsoll/program/passes/facts.h"
 #include "plimsoll/program/text.h"
 
@@ -331,7 +332,7 @@ std::vector<Wanted> find_wanted(std::span<const Lowered* const> programs, const 
     const std::vector<double> seconds = plan::costs_of(*lowered, table).seconds;
     for (size_t i = 0; i < lowered->ops.size(); ++i) {
       const auto op = static_cast<int32_t>(i);
-      if (!lowered->ops[i].kernel.bind) continue;
+      if (!lowered->ops[i].kernel.bind || program::needs_ranks(*lowered->program.ops[i].def)) continue;
       const std::string key = plan::cost_key(*lowered, op);
       const auto known = table.find(key);
       const bool again = known != table.end() && known->second.quiet && !plan::is_stale(known->second, day);

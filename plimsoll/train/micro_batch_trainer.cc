@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/program/ops/collective.h"
 #include "plimsoll/train/synthetic.h"
 
 namespace plimsoll::train {
@@ -38,7 +39,7 @@ MicroBatches micro_batches_of(run::Session& session, std::vector<int64_t> sizes,
 MicroBatchTrainer::MicroBatchTrainer(MicroBatches micro_batches, const TrainerOptions& options)
     : options_(options), micro_batches_(std::move(micro_batches)), steps_(options.steps_before) {
   if (micro_batches_.samples.empty()) throw ArgumentError("a program without samples cannot be taken in micro-batches");
-  int64_t first = 0;
+  int64_t first = options_.part.first_sample;
   for (const int64_t size : micro_batches_.sizes) {
     order_.push_back({find_executor(micro_batches_, size), first, size});
     loss_of(order_.back().executor->program());
@@ -48,27 +49,15 @@ MicroBatchTrainer::MicroBatchTrainer(MicroBatches micro_batches, const TrainerOp
     options_.batch = std::make_shared<SyntheticBatch>(options.seed, micro_batches_.update->threads());
 }
 
-// What the micro-batch's loss is a mean over.
-double MicroBatchTrainer::counted(const MicroBatch& micro_batch, const Batch& batch) {
-  const program::LossMean& mean = micro_batches_.mean;
-  if (!mean.ignored) {
-    return static_cast<double>(micro_batch.executor->program()[mean.counted].type.shape.elements().constant());
-  }
-  double count = 0;
-  micro_batch.executor->fill<int64_t>(mean.counted, [&](std::span<int64_t> targets) {
-    batch.read(micro_batch.executor->program(), mean.counted, micro_batch.first, std::as_writable_bytes(targets));
-    count = static_cast<double>(targets.size()) -
-            static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
-  });
-  return count;
-}
-
-// The share of each micro-batch in the loss of the whole batch.
+// The share of each micro-batch in the loss of the whole batch, that of all ranks.
 std::vector<double> MicroBatchTrainer::weights(const Batch& batch) {
   if (micro_batches_.mean.is_sum) return std::vector<double>(order_.size(), 1.0);
   std::vector<double> shares;
-  for (const MicroBatch& micro_batch : order_) shares.push_back(counted(micro_batch, batch));
-  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (const MicroBatch& micro_batch : order_) {
+    shares.push_back(count_of(*micro_batch.executor, micro_batches_.mean, batch, micro_batch.first));
+  }
+  double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  if (options_.part) all = device::sum_over(*options_.part.ranks, all);
   for (double& share : shares) share = all > 0 ? share / all : 0;
   return shares;
 }
@@ -101,11 +90,21 @@ float MicroBatchTrainer::step(const Batch& batch) {
   bool counts = false;
   for (size_t i = 0; i < order_.size(); ++i) {
     if (on_micro_batch) on_micro_batch(static_cast<int64_t>(i));
-    if (shares[i] == 0) continue;  // its mean is over nothing: not a number
+    if (shares[i] == 0) {  // its mean is over nothing: not a number
+      if (program::collectives(order_[i].executor->program()) == 0) continue;
+      throw ArgumentError(
+          fmt::format("a micro-batch of step {} has no target that counts, and other ranks wait for it: "
+                      "take --shard optimizer",
+                      steps_));
+    }
     loss += shares[i] * static_cast<double>(run(order_[i], static_cast<float>(shares[i]), batch));
     counts = true;
   }
   update();
+  if (options_.part) {
+    loss = device::sum_over(*options_.part.ranks, loss);
+    counts = device::most_over(*options_.part.ranks, counts ? 1 : 0) > 0;
+  }
   return counts ? static_cast<float>(loss) : std::numeric_limits<float>::quiet_NaN();
 }
 

@@ -50,7 +50,6 @@ class MicroBatchTrainer {
     int64_t size;
   };
   std::vector<double> weights(const Batch& batch);
-  double counted(const MicroBatch& micro_batch, const Batch& batch);
   float run(const MicroBatch& micro_batch, float weight, const Batch& batch);
   void update();
 

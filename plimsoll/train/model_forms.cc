@@ -84,7 +84,7 @@ const program::SplitStep& ModelForms::split_of(const plan::StepPlan& plan) const
 }
 
 void ModelForms::build_micro_batches() {
-  places_ = models::find_chunk_places(request_.model, f32_.asked);
+  if (f32_.asked.train.ranks == 1) places_ = models::find_chunk_places(request_.model, f32_.asked);
   try {
     f32_.micro_batches = models::build_micro_batch_step(request_.model, f32_.asked);
     if (quantized_) quantized_->micro_batches = models::build_micro_batch_step(request_.model, quantized_->asked);

@@ -17,7 +17,7 @@ constexpr int64_t kWorkersShare = 16;        // of the budget, for workers whose
 std::shared_ptr<PipelineBatches> open_pipeline(const std::string& path, const ModelForms& model,
                                                data::PipelineOptions options) {
   std::shared_ptr<const data::Source> source = data::open(path, open_options_for(model));
-  options.batch = model.batch();
+  if (options.batch == 0) options.batch = model.batch();
   const auto pipeline = std::make_shared<data::Pipeline>(std::move(source), options);
   if (pipeline->batches_per_epoch() == 0) {
     throw ArgumentError(fmt::format("{} has fewer samples than a step takes: {}, expected {} at least", quote(path),
@@ -40,7 +40,8 @@ RunData open_data(const DataOptions& options, const ModelForms& model, uint64_t 
   const auto on_corrupt = options.skip_corrupt ? data::OnCorrupt::skip : data::OnCorrupt::fatal;
   if (!options.path.empty()) {
     opened.batches = open_pipeline(options.path, model,
-                                   {.shuffle = options.shuffle,
+                                   {.batch = options.batch,
+                                    .shuffle = options.shuffle,
                                     .seed = seed,
                                     .drop_last = true,
                                     .workers = options.workers,
@@ -48,7 +49,8 @@ RunData open_data(const DataOptions& options, const ModelForms& model, uint64_t 
                                     .on_corrupt = on_corrupt});
   }
   if (!options.evaluation_path.empty()) {
-    opened.evaluation = open_pipeline(options.evaluation_path, model, {.workers = 1, .on_corrupt = on_corrupt});
+    opened.evaluation =
+        open_pipeline(options.evaluation_path, model, {.batch = model.batch(), .workers = 1, .on_corrupt = on_corrupt});
   }
   return opened;
 }

@@ -17,6 +17,7 @@ struct DataOptions {
   bool skip_corrupt = false;  // samples that cannot be read are skipped and counted; else they are errors
   int workers = 0;            // threads that read; 0: as many as the steps need
   int prefetch = 0;           // batches ready ahead; 0: as many as the steps need
+  int64_t batch = 0;          // samples of a step of all ranks; 0: the model's
 };
 
 struct RunData {

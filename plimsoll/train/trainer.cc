@@ -1,9 +1,12 @@
 #include "plimsoll/train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/split_step.h"
 #include "plimsoll/train/synthetic.h"
 
 namespace plimsoll::train {
@@ -43,13 +46,39 @@ Trainer::Trainer(run::Executor& executor, const TrainerOptions& options)
   if (!options_.batch) options_.batch = std::make_shared<SyntheticBatch>(options.seed, executor.threads());
 }
 
+double count_of(run::Executor& executor, const program::LossMean& mean, const Batch& batch, int64_t first_sample) {
+  if (!mean.ignored) {
+    return static_cast<double>(executor.program()[mean.counted].type.shape.elements().constant());
+  }
+  double count = 0;
+  executor.fill<int64_t>(mean.counted, [&](std::span<int64_t> targets) {
+    batch.read(executor.program(), mean.counted, first_sample, std::as_writable_bytes(targets));
+    count = static_cast<double>(targets.size()) -
+            static_cast<double>(std::count(targets.begin(), targets.end(), *mean.ignored));
+  });
+  return count;
+}
+
+// The share of this rank in the loss of the whole batch.
+double Trainer::weight_of(const Batch& batch) {
+  const program::LossMean mean = program::mean_of_loss(executor_.program(), loss_);
+  if (mean.is_sum) return 1;
+  const double here = count_of(executor_, mean, batch, options_.part.first_sample);
+  const double all = device::sum_over(*options_.part.ranks, here);
+  if (here > 0) return here / all;
+  throw ArgumentError(fmt::format("rank {} has no target in step {} that counts: take a larger batch, or fewer ranks",
+                                  options_.part.ranks->rank(), steps_ + 1));
+}
+
 void Trainer::read(const Batch& batch) {
   const Program& program = executor_.program();
   for (const Value input : program.inputs) {
     const bool is_seed = std::find(seeds_.begin(), seeds_.end(), input) != seeds_.end();
     if (is_seed || program[input].type.shape.empty()) continue;
-    executor_.fill_bytes(input, [&](std::span<std::byte> into) { batch.read(program, input, 0, into); });
+    executor_.fill_bytes(
+        input, [&](std::span<std::byte> into) { batch.read(program, input, options_.part.first_sample, into); });
   }
+  if (options_.part) weight_ = weight_of(batch);
 }
 
 float Trainer::run() {
@@ -58,10 +87,16 @@ float Trainer::run() {
     executor_.write_one(rate, static_cast<float>(options_.rate));
   }
   for (const Value seed : seeds_) {
-    write_seed(executor_, seed, static_cast<int64_t>(options_.seed) + steps_, 0);
+    write_seed(executor_, seed, static_cast<int64_t>(options_.seed) + steps_, options_.part.first_sample);
   }
+  if (!options_.part) {
+    executor_.step();
+    return executor_.read_one<float>(loss_);
+  }
+  executor_.write_one(executor_.program().find("rank.weight"), static_cast<float>(weight_));
   executor_.step();
-  return executor_.read_one<float>(loss_);
+  return static_cast<float>(
+      device::sum_over(*options_.part.ranks, weight_ * static_cast<double>(executor_.read_one<float>(loss_))));
 }
 
 float Trainer::step(const Batch& batch) {

@@ -7,6 +7,7 @@
 
 #include "plimsoll/run/executor.h"
 #include "plimsoll/train/batch.h"
+#include "plimsoll/train/rank_part.h"
 
 namespace plimsoll::train {
 
@@ -15,6 +16,7 @@ struct TrainerOptions {
   uint64_t seed = 1;                        // of synthetic data and of dropout
   std::shared_ptr<const Batch> batch = {};  // of steps that are given none; nothing: synthetic data
   int64_t steps_before = 0;                 // that the parameters have seen: training goes on from there
+  RankPart part = {};                       // of several ranks: batches are those of all, and so are losses
 };
 
 // The program's first output, which must be f32[]; ArgumentError otherwise.
@@ -25,6 +27,9 @@ std::vector<program::Value> seeds_of(const program::Program& program);
 
 // What a seed is in a step: a number, and for i64[2] the place in the whole batch of the first sample of the program's.
 void write_seed(run::Executor& executor, program::Value seed, int64_t number, int64_t first_sample);
+
+// How many numbers the loss of a program is a mean over, in these samples of a batch; it reads what it counts.
+double count_of(run::Executor& executor, const program::LossMean& mean, const Batch& batch, int64_t first_sample);
 
 class Trainer {
  public:
@@ -41,6 +46,7 @@ class Trainer {
 
  private:
   void read(const Batch& batch);
+  double weight_of(const Batch& batch);
   float run();
 
   run::Executor& executor_;
@@ -49,6 +55,7 @@ class Trainer {
   std::vector<program::Value> seeds_;
   int64_t steps_;
   bool holds_own_ = false;  // the inputs are those of the options' batch
+  double weight_ = 1;       // of the rank's loss in that of the whole batch
 };
 
 }  // namespace plimsoll::train
