@@ -138,7 +138,12 @@ if wanted commands; then # of docs/pytorch.md
   cd ../.. || exit 1
 fi
 if wanted card; then
-  timeout 60 "$binaries/gpu_check" --touch ${TRACES:-tests/data/traces/*.csv.gz} 2>&1 | tee "$out/gpu_check.txt"
+  timeout 60 "$binaries/gpu_check" --json "$out/gpu_check.json" --touch ${TRACES:-tests/data/traces/*.csv.gz} 2>&1 |
+    tee "$out/gpu_check.txt"
+  cudart=$("$python" -c 'import sys; sys.path.insert(0, "python/tools"); import record_async; print(record_async.find_runtime())')
+  echo "cached, the CUDA runtime's own ($cudart), then the preload library's:"
+  "$binaries/gpu_check" --runtime "$cudart"
+  LD_PRELOAD=$binaries/libplimsoll_preload.so "$binaries/gpu_check" --runtime "$cudart"
   steps checks "${pool[@]}" -- checks
 fi
 say "results"
