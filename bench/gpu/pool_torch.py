@@ -227,7 +227,8 @@ def run_steps(args, workload):
         times.append(1000 * (time.perf_counter() - start))
     timed = times[min(5, count // 2):] or [0.0]
     step_ms = statistics.mean(timed) if varies else statistics.median(timed)
-    return {"steps": len(losses), "step_ms": step_ms, "varies": varies, "oom_caught": caught, "died": died,
+    quarter = max(1, len(times) // 4)
+    return {"steps": len(losses), "step_ms": step_ms, "last_ms": statistics.mean(times[-quarter:] or [0.0]), "varies": varies, "oom_caught": caught, "died": died,
             "losses": [struct.pack(">f", loss.item()).hex() for loss in losses]}
 
 

@@ -62,8 +62,8 @@ void* own(Lookup* lookup, const char* name) {
 
 extern "C" {
 
-// cuDNN looks functions of cuBLASLt and NVRTC up by hand. The real lookup is the last call here, since it asks who called
-// it.
+// cuDNN looks functions of cuBLASLt and NVRTC up by hand. The real lookup is the last call here, since it asks who
+// called it.
 void* dlsym(void* library, const char* name) {
   static Lookup* const lookup = real_lookup();
   if (starts_with(name, "cublasLt") || starts_with(name, "nvrtc") || starts_with(name, "__nvrtc")) {

@@ -1,5 +1,5 @@
-// NVRTC: programs that nobody will launch. cuDNN compiles a kernel for every shape of attention, and tells a workspace only
-// once that is done; compiled for real, a loop with a growing cache would take minutes.
+// NVRTC: programs that nobody will launch. cuDNN compiles a kernel for every shape of attention, and tells a workspace
+// only once that is done; compiled for real, a loop with a growing cache would take minutes.
 #include <dlfcn.h>
 
 #include <cstddef>

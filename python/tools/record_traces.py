@@ -9,7 +9,8 @@ each allocation belongs to the op that made it: an allocation that is no output 
 Tensors live a little longer under it than in the plain run. OUT.tar gets for each script
 
     NAME.json       peaks of the plain run, seconds, what failed
-    NAME.plain.csv.gz  event,id,bytes,stream,op: the plain run's trace, with no ops
+    NAME.plain.csv.gz     event,id,bytes,stream,op: the plain run's trace, with no ops
+    NAME.segments.csv.gz  event,allocations,address,bytes: what its allocator took from the driver, after so many allocations
     NAME.csv.gz     event,id,bytes,stream,op: the trace; `op` is a line number of NAME.ops.gz, empty outside of ops
     NAME.ops.gz     one op a line: name, inputs, output bytes, separated by tabs
 
@@ -48,7 +49,9 @@ def plain_run(script, out):
     torch.cuda.memory._record_memory_history("all", context=None, stacks="python", max_entries=2_000_000)
     run_script(script)
     stats = torch.cuda.memory_stats()
-    write_trace(torch.cuda.memory._snapshot()["device_traces"][0], [], out + ".plain.csv.gz")
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    write_trace(events, [], out + ".plain.csv.gz")
+    write_segments(events, out + ".segments.csv.gz")
     json.dump(
         {
             "case": name_of(script),
@@ -134,6 +137,17 @@ def write_trace(events, bounds, path):
             elif event["action"] == "free_completed" and event["addr"] in ids:
                 number, size, stream = ids.pop(event["addr"])
                 file.write(f"free,{number},{size},{stream},\n")
+
+
+def write_segments(events, path):
+    """Where the driver put segments: ties between free blocks of a size are broken by address."""
+    with gzip.open(path, "wt", compresslevel=9) as file:
+        file.write("event,allocations,address,bytes\n")
+        count = 0
+        for event in events:
+            count += event["action"] == "alloc"
+            if event["action"] in ("segment_alloc", "segment_free"):
+                file.write(f"{event['action']},{count},{event['addr']:x},{event['size']}\n")
 
 
 def device_facts(out):
