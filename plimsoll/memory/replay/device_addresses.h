@@ -79,7 +79,7 @@ class DeviceAddresses {
 
   int64_t take_region(int64_t bytes) {
     for (auto gap = gaps_.rbegin(); gap != gaps_.rend(); ++gap) {
-      if (gap->second - gap->first < bytes) continue;
+      if (gap->second - gap->first < bytes + kRegion) continue;
       const int64_t region = gap->second -= bytes;
       if (gap->second == gap->first) gaps_.erase(std::next(gap).base());
       regions_[region] = holes_[region] = bytes;
