@@ -1,7 +1,7 @@
 // Where cudaMalloc puts memory, as an H200 (driver 580) showed it; allocators that take the lowest of equally good
-// places depend on it. Addresses come in regions of multiples of 32 MiB, each taken from the highest gap that has room,
-// at its end: later regions lie lower. In regions the lowest hole that is large enough serves a request, in units of 2
-// MiB. A region that is free again is given up. A context leaves two small holes above everything else.
+// places depend on it. Addresses come in regions of multiples of 32 MiB, each at the end of the highest gap that has
+// room for it and 32 MiB more: later regions lie lower. In regions the lowest hole that is large enough serves a
+// request, in units of 2 MiB. A region that is free again is given up. A context leaves two small holes above all else.
 //
 // Stands alone: the simulated card (python/simcuda) uses it too. Not thread-safe.
 #pragma once
