@@ -50,7 +50,7 @@ steps() {
   return $status
 }
 fixed=resnet50,vgg16,densenet121,widecnn,vit,gpt,gpt2
-varying="resnet50_sizes gpt2_lengths bert_lengths varying"
+varying="resnet50_sizes gpt2_lengths densenet121_sizes varying"
 pool=(LD_PRELOAD="$binaries/libplimsoll_preload.so" PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync PYTORCH_ALLOC_CONF=backend:cudaMallocAsync)
 
 # A run under `exec` that dies: `dies NAME OPTIONS... -- COMMAND`. Tells how long after the exception all was said.

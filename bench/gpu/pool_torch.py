@@ -97,20 +97,15 @@ def vision_steps(name, batch, sizes=(224,)):
     return make
 
 
-def transformer_steps(kind, batches, lengths, dropout=0.0, attention="eager"):
-    """A model of Hugging Face on shapes that are drawn, or on one. Eager attention repeats to the bit."""
+def gpt2_steps(batches, lengths, dropout=0.0, attention="eager"):
+    """Hugging Face's GPT-2 on shapes that are drawn, or on one. Eager attention repeats to the bit."""
     def make(args):
         import transformers
         torch.backends.cuda.enable_flash_sdp(attention == "sdpa")
         with torch.device("cuda"):
-            if kind == "gpt2":
-                config = transformers.GPT2Config(resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout)
-                config._attn_implementation = attention
-                model = transformers.GPT2LMHeadModel(config)
-            else:
-                config = transformers.BertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
-                config._attn_implementation = attention
-                model = transformers.BertForMaskedLM(config)
+            config = transformers.GPT2Config(resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout)
+            config._attn_implementation = attention
+            model = transformers.GPT2LMHeadModel(config)
         model.train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
         draw = random.Random(11)
@@ -177,15 +172,15 @@ WORKLOADS = {
     "widecnn": (lambda args: image_steps(args, WideCnn(), 32, (224,), classes=10), 25, False),
     "vit": (vision_steps("vit_b_16", 64), 25, False),
     "gpt": (gpt_steps, 40, False),
-    "gpt2": (transformer_steps("gpt2", [8], [1024]), 25, False),
+    "gpt2": (gpt2_steps([8], [1024]), 25, False),
     "resnet50_sizes": (vision_steps("resnet50", 32, range(160, 353, 32)), 150, True),
-    "gpt2_lengths": (transformer_steps("gpt2", range(2, 13), range(64, 1025, 32)), 150, True),
-    "bert_lengths": (transformer_steps("bert", [16], range(32, 513, 16)), 150, True),
+    "gpt2_lengths": (gpt2_steps(range(2, 13), range(64, 1025, 32)), 150, True),
+    "densenet121_sizes": (vision_steps("densenet121", 16, range(160, 353, 32)), 150, True),
     "varying": (varying_steps, 120, True),
 }
 OTHERS = {
     "leak": (leak_steps, 400, False),
-    "gpt2_large_batch": (transformer_steps("gpt2", [32], [1024], dropout=0.1, attention="sdpa"), 20, False),
+    "gpt2_large_batch": (gpt2_steps([32], [1024], dropout=0.1, attention="sdpa"), 20, False),
 }
 
 
