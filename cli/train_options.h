@@ -50,7 +50,6 @@ void print_head(const TrainOptions& options, int threads, const TrainedSteps& st
 void time_ops(const TrainOptions& options, run::Session& session);
 void write_profile(const TrainOptions& options, const report::Profile& profile);
 void write_train_files(const TrainOptions& options, report::StepPageInput input, report::TrainedRun run);
-
 int train_within(const TrainOptions& options);
 
 }  // namespace plimsoll::cli

@@ -12,7 +12,7 @@ if [ "${1:-}" = --build ]; then
   shift
   from=() make_venv=(scripts/venv.sh)
 fi
-[ $# -gt 0 ] || set -- mlp_adam nn_transformer recommender diffusion_unet lstm_lm gru_classifier
+[ $# -gt 0 ] || set -- mlp_adam nn_transformer recommender diffusion_unet lstm_lm gru_classifier lstm_packed
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

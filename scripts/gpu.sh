@@ -95,7 +95,7 @@ if wants sanitizer; then
 fi
 if wants pool; then
   say "the pool under PyTorch"
-  scripts/gpu_pool.sh "$out" "$binaries"
+  SCRIPTS=${SCRIPTS:-$(ls tests/python/scripts/*.py)} scripts/gpu_torch.sh "$out" "$binaries"
 fi
 say "all of it"
 "$python" scripts/gpu_table.py "$out"

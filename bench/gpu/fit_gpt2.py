@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """GPT-2 of Hugging Face, 32 x 1024 tokens in bf16, made to fit a budget: the peak beside the prediction, time, losses.
 
-    fit_gpt2.py [--budget SIZE] [--most N] [--deterministic] [--steps N] [--batch N] [--length N]
+    fit_gpt2.py [--budget SIZE] [--most N] [--deterministic] [--steps N] [--batch N] [--length N] [--after FILE]
 
-Prints one line of JSON. Without a budget nothing is changed.
+Prints one line of JSON. Without a budget nothing is changed. With --after the steps wait until FILE is there, so that
+several can search at once and be timed alone.
 """
 
 import argparse
@@ -22,6 +23,7 @@ parser.add_argument("--batch", type=int, default=32)
 parser.add_argument("--length", type=int, default=1024)
 parser.add_argument("--dropout", type=float, default=0.1)
 parser.add_argument("--deterministic", action="store_true", help="kernels whose sums do not vary from run to run")
+parser.add_argument("--after", help="a file to wait for before the steps")
 options = parser.parse_args()
 if options.deterministic:
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
@@ -64,6 +66,8 @@ if options.budget:
         "search_seconds": round(time.time() - began, 1),
     }
 
+while options.after and not os.path.exists(options.after):
+    time.sleep(0.1)
 torch.manual_seed(1)
 losses, times = [], []
 for _ in range(options.steps):

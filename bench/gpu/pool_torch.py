@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""Training steps of PyTorch on a GPU, the same whatever allocator is under it: prints one JSON line with the losses to
-the bit, the time of a step and the peaks. Run it plain, under the preload library, and under the hook of
-`plimsoll exec`, and compare.
+"""Training steps of PyTorch on a GPU, the same whatever allocator is under it: prints one JSON line a workload with the
+losses to the bit, the time of a step and the peaks. Run it plain, under the preload library, and under the hook of
+`plimsoll exec`, and compare (compare_pool.py).
 
-  pool_torch.py resnet50|varying|gpt|checks [--steps N] [--batch N] [--cap BYTES] [--oom-at STEP] [--fail] [--label TEXT]
+  pool_torch.py WORKLOAD[,WORKLOAD...] [--steps N] [--batch N] [--cap BYTES] [--oom-at STEP] [--fail] [--label TEXT]
+
+Several workloads run one after another in the process, each from an empty cache.
 """
 import argparse
+import gc
 import json
 import random
+import statistics
 import struct
 import subprocess
+import sys
 import time
 
 import torch
@@ -47,14 +52,34 @@ class Gpt(nn.Module):
         return self.head(self.norm(x))
 
 
-def resnet_steps(args):
-    import torchvision
-    model = torchvision.models.resnet50().cuda()
+class WideCnn(nn.Module):
+    """Few, large activations of many sizes: hard on a cache of segments."""
+
+    def __init__(self):
+        super().__init__()
+        widths = (3, 96, 192, 384, 768)
+        self.layers = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in zip(widths, widths[1:]))
+        self.head = nn.Linear(768, 10)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = nn.functional.max_pool2d(layer(x).relu(), 2)
+        return self.head(x.mean((2, 3)))
+
+
+def image_steps(args, model, batch, sizes, classes=1000):
+    """Steps over images; `sizes` are gone through again and again."""
+    model = model.cuda().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    images = torch.randn(args.batch or 64, 3, 224, 224, device="cuda")
-    labels = torch.randint(0, 1000, (args.batch or 64,), device="cuda")
+    inputs = {}
 
     def step(index):
+        size = sizes[index % len(sizes)]
+        if size not in inputs:
+            torch.manual_seed(size)
+            inputs[size] = (torch.randn(batch, 3, size, size, device="cuda"),
+                            torch.randint(0, classes, (batch,), device="cuda"))
+        images, labels = inputs[size]
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(images), labels)
         loss.backward()
@@ -63,12 +88,64 @@ def resnet_steps(args):
     return step
 
 
-def gpt_steps(args):
+def vision_steps(name, batch, sizes=(224,)):
+    def make(args):
+        import torchvision
+        with torch.device("cuda"):
+            model = getattr(torchvision.models, name)()
+        return image_steps(args, model, args.batch or batch, sizes)
+    return make
+
+
+def gpt2_steps(batches, lengths, dropout=0.0, attention="eager"):
+    """Hugging Face's GPT-2 on shapes that are drawn, or on one. Eager attention repeats to the bit."""
+    def make(args):
+        import transformers
+        torch.backends.cuda.enable_flash_sdp(attention == "sdpa")
+        with torch.device("cuda"):
+            config = transformers.GPT2Config(resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout)
+            config._attn_implementation = attention
+            model = transformers.GPT2LMHeadModel(config)
+        model.train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        draw = random.Random(11)
+        shapes = [(draw.choice(batches), draw.choice(lengths)) for _ in range(512)]
+
+        def step(index):
+            torch.manual_seed(index)
+            ids = torch.randint(5, 30000, shapes[index], device="cuda")
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = model(input_ids=ids, labels=ids).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            return loss
+        return step
+    return make
+
+
+def leak_steps(args):
+    """Every output is kept, with the graph that made it."""
+    model = nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 1024)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    history = []
+
+    def step(index):
+        loss = model(torch.randn(4096, 1024, device="cuda")).square().mean()
+        history.append(loss)  # the leak: loss.detach() would hold four bytes
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        return loss.detach()
+    return step
+
+
+def gpt_steps(args, varying=False):
     model = Gpt().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     draw = random.Random(7)
-    lengths = [draw.randrange(64, 1025) if args.workload == "varying" else 1024 for _ in range(4096)]
-    batches = [draw.randrange(4, 17) if args.workload == "varying" else args.batch or 8 for _ in lengths]
+    lengths = [draw.randrange(64, 1025) if varying else 1024 for _ in range(4096)]
+    batches = [draw.randrange(4, 17) if varying else args.batch or 8 for _ in lengths]
 
     def step(index):
         torch.manual_seed(index)
@@ -81,6 +158,30 @@ def gpt_steps(args):
         optimizer.step()
         return loss
     return step
+
+
+def varying_steps(args):
+    return gpt_steps(args, varying=True)
+
+
+# What makes the steps, how many there are unless said, and whether shapes vary.
+WORKLOADS = {
+    "resnet50": (vision_steps("resnet50", 64), 40, False),
+    "vgg16": (vision_steps("vgg16", 64), 25, False),
+    "densenet121": (vision_steps("densenet121", 32), 30, False),
+    "widecnn": (lambda args: image_steps(args, WideCnn(), 32, (224,), classes=10), 25, False),
+    "vit": (vision_steps("vit_b_16", 64), 25, False),
+    "gpt": (gpt_steps, 40, False),
+    "gpt2": (gpt2_steps([8], [1024]), 25, False),
+    "resnet50_sizes": (vision_steps("resnet50", 32, range(160, 353, 32)), 150, True),
+    "gpt2_lengths": (gpt2_steps(range(2, 13), range(64, 1025, 32)), 150, True),
+    "densenet121_sizes": (vision_steps("densenet121", 16, range(160, 353, 32)), 150, True),
+    "varying": (varying_steps, 120, True),
+}
+OTHERS = {
+    "leak": (leak_steps, 400, False),
+    "gpt2_large_batch": (gpt2_steps([32], [1024], dropout=0.1, attention="sdpa"), 20, False),
+}
 
 
 def try_too_much():
@@ -99,29 +200,30 @@ def try_too_much():
     return caught == 2
 
 
-def run_steps(args):
-    step = resnet_steps(args) if args.workload == "resnet50" else gpt_steps(args)
-    losses, caught, died = [], None, None
-    warm = min(5, args.steps // 2)
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for index in range(args.steps):
-        if index == warm:
-            torch.cuda.synchronize()
-            start = time.perf_counter()
+def run_steps(args, workload):
+    make, count, varies = {**WORKLOADS, **OTHERS}[workload]
+    count = args.steps or count
+    step = make(args)
+    losses, times, caught, died = [], [], None, None
+    for index in range(count):
         if index == args.oom_at:
             caught = try_too_much()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
         try:
             losses.append(step(index))
         except torch.cuda.OutOfMemoryError as error:
             if args.fail:
+                print(f"OOM_AT {time.time():.3f}", file=sys.stderr, flush=True)
                 raise
             died = {"step": index, "message": str(error)[:300]}
             break
-    torch.cuda.synchronize()
-    seconds = time.perf_counter() - start
-    timed = max(1, len(losses) - warm)
-    return {"steps": len(losses), "step_ms": 1000 * seconds / timed, "oom_caught": caught, "died": died,
+        torch.cuda.synchronize()
+        times.append(1000 * (time.perf_counter() - start))
+    timed = times[min(5, count // 2):] or [0.0]
+    step_ms = statistics.mean(timed) if varies else statistics.median(timed)
+    quarter = max(1, len(times) // 4)
+    return {"steps": len(losses), "step_ms": step_ms, "last_ms": statistics.mean(times[-quarter:] or [0.0]), "varies": varies, "oom_caught": caught, "died": died,
             "losses": [struct.pack(">f", loss.item()).hex() for loss in losses]}
 
 
@@ -193,29 +295,40 @@ def card_used():
         return None
 
 
+def run_workload(args, workload):
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    torch.manual_seed(1)
+    result = {"label": args.label, "workload": workload, "torch": torch.__version__,
+              "backend": torch.cuda.memory.get_allocator_backend(), "cap": args.cap}
+    result |= run_checks(args) if workload == "checks" else run_steps(args, workload)
+    result["peak_allocated"] = torch.cuda.max_memory_allocated()
+    result["peak_reserved"] = torch.cuda.max_memory_reserved()
+    result["card_used"] = card_used()
+    print("RESULT " + json.dumps(result), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("workload", choices=["resnet50", "varying", "gpt", "checks"])
-    parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("workloads", help=f"of {', '.join([*WORKLOADS, *OTHERS])}, checks")
+    parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--batch", type=int, default=0)
     parser.add_argument("--cap", type=int, default=0, help="bytes for PyTorch's allocator, by its own fraction")
     parser.add_argument("--oom-at", type=int, default=-1)
     parser.add_argument("--fail", action="store_true", help="let the out-of-memory error end the program")
     parser.add_argument("--label", default="")
     args = parser.parse_args()
-    torch.manual_seed(1)
     torch.backends.cudnn.deterministic = True
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
     total = torch.cuda.get_device_properties(0).total_memory
     if args.cap:
         torch.cuda.set_per_process_memory_fraction(args.cap / total, 0)
-    result = {"label": args.label, "workload": args.workload, "torch": torch.__version__,
-              "backend": torch.cuda.memory.get_allocator_backend(), "cap": args.cap}
-    result |= run_checks(args) if args.workload == "checks" else run_steps(args)
-    result["peak_allocated"] = torch.cuda.max_memory_allocated()
-    result["peak_reserved"] = torch.cuda.max_memory_reserved()
-    result["card_used"] = card_used()
-    print("RESULT " + json.dumps(result), flush=True)
+    for workload in args.workloads.split(","):
+        run_workload(args, workload)
 
 
 if __name__ == "__main__":

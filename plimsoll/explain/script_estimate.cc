@@ -41,6 +41,7 @@ std::vector<ReplayedWay> replayed_ways(const trace::Trace& trace) {
   };
   return {{"expandable_segments", "expandable segments", "PYTORCH_ALLOC_CONF=expandable_segments:True",
            bytes(trace, "expandable")},
+          {"cuda_malloc_async", "cudaMallocAsync", "PYTORCH_ALLOC_CONF=backend:cudaMallocAsync", bytes(trace, "async")},
           {"pool", "our pool", "plimsoll exec --pool -- ...", bytes(trace, "pool")},
           {"half_batch", "half the batch", "activations and inputs halved, the same allocator",
            bytes(at_half_the_batch(trace), "torch")}};

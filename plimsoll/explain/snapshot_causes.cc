@@ -78,7 +78,7 @@ class Verdict {
       return is(Cause::garbage_size, Confidence::high, "The request is larger than any memory: its size is wrong");
     }
     if (oom_->requested_bytes > diagnosis_.limit_bytes) return too_large();
-    if (holes() >= oom_->requested_bytes) return fragmented();
+    if (holes() >= oom_->requested_bytes && !is_mostly_leaked()) return fragmented();
     if (has_leak()) return leak();
     if (is_odd_step()) return odd_step();
     composition();
@@ -148,6 +148,7 @@ class Verdict {
 
   // Growth is the cause only when it is large: at least a tenth of what is alive, and as much as was missing.
   bool has_leak() const { return !growth_.empty() && leaked() * 10 >= live_ && leaked() >= requested(); }
+  bool is_mostly_leaked() const { return has_leak() && leaked() * 2 >= live_; }
 
   void leak() {
     const Growth& first = growth_.front();

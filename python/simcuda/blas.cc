@@ -47,6 +47,8 @@ Lookup* real_lookup() {
   std::abort();
 }
 
+bool starts_with(const char* name, const char* prefix) { return std::strncmp(name, prefix, std::strlen(prefix)) == 0; }
+
 // This library's own function of that name, or null.
 void* own(Lookup* lookup, const char* name) {
   static void* const self = [] {
@@ -60,10 +62,11 @@ void* own(Lookup* lookup, const char* name) {
 
 extern "C" {
 
-// cuDNN looks cuBLASLt's functions up by hand. The real lookup is the last call here, since it asks who called it.
+// cuDNN looks functions of cuBLASLt and NVRTC up by hand. The real lookup is the last call here, since it asks who
+// called it.
 void* dlsym(void* library, const char* name) {
   static Lookup* const lookup = real_lookup();
-  if (std::strncmp(name, "cublasLt", 8) == 0) {
+  if (starts_with(name, "cublasLt") || starts_with(name, "nvrtc") || starts_with(name, "__nvrtc")) {
     void* const found = own(lookup, name);
     if (found != nullptr) return found;
   }

@@ -3,19 +3,22 @@
 #include <sys/mman.h>
 
 #include <mutex>
+#include <optional>
 #include <unordered_map>
+
+#include "plimsoll/memory/replay/device_addresses.h"
 
 namespace plimsoll::simcuda {
 namespace {
 
-constexpr size_t kPage = size_t{2} << 20;  // segments of a real card begin at such addresses too
+constexpr size_t kPage = size_t{2} << 20;
 constexpr size_t kMostSpace = size_t{32} << 40;
 constexpr size_t kLeastSpace = size_t{64} << 30;
 
 struct Space {
   char* begin = nullptr;
-  char* next = nullptr;
   char* end = nullptr;
+  std::optional<replay::DeviceAddresses> addresses;
   std::unordered_map<void*, size_t> blocks;
   int64_t bytes_in_use = 0;
   std::mutex mutex;
@@ -25,8 +28,8 @@ struct Space {
       void* found = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (found == MAP_FAILED) continue;
       begin = static_cast<char*>(found);
-      next = begin + (kPage - reinterpret_cast<uintptr_t>(begin) % kPage);
       end = begin + bytes;
+      addresses.emplace(reinterpret_cast<intptr_t>(begin), reinterpret_cast<intptr_t>(end));
       return;
     }
   }
@@ -43,9 +46,9 @@ void* reserve_device(size_t bytes) {
   Space& all = space();
   const std::lock_guard lock(all.mutex);
   const size_t rounded = (bytes + kPage - 1) / kPage * kPage;
-  if (rounded > static_cast<size_t>(all.end - all.next)) return nullptr;
-  void* address = all.next;
-  all.next += rounded;
+  const int64_t found = all.addresses ? all.addresses->take(static_cast<int64_t>(rounded)) : -1;
+  if (found < 0) return nullptr;
+  void* const address = reinterpret_cast<void*>(found);
   all.blocks[address] = rounded;
   all.bytes_in_use += static_cast<int64_t>(rounded);
   return address;
@@ -57,6 +60,7 @@ void release_device(void* address) {
   const auto found = all.blocks.find(address);
   if (found == all.blocks.end()) return;
   all.bytes_in_use -= static_cast<int64_t>(found->second);
+  all.addresses->give_back(reinterpret_cast<intptr_t>(address), static_cast<int64_t>(found->second));
   all.blocks.erase(found);
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
 
 #include "card.h"
@@ -49,6 +50,9 @@ struct Sequences {
   bool packed = false;
   int64_t length = 0;
   int64_t batch = 0;
+  int64_t tokens = 0;  // of all sequences; padding counts where they are not packed
+
+  int64_t padded() const { return length * batch; }
 };
 
 std::mutex mutex;
@@ -61,45 +65,47 @@ Function* real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(dlopen("libcudnn.so.9", RTLD_LAZY), name));
 }
 
-// What is kept for the backward pass: gates and states of each layer, and between layers outputs and dropout's bits.
+// What is kept for the backward pass: gates and states of each layer, and between layers outputs and dropout's bits,
+// which are there for padding, too.
 int64_t reserve_bytes(const Layers& l, const Sequences& s) {
-  const int64_t state = s.length * s.batch * l.hidden;
+  const int64_t state = s.tokens * l.hidden;
   const int64_t kept = l.cell == kLstm ? 5 : l.cell == kGru ? 6 : 1;
   const int64_t between = (l.count - 1) * l.directions;
-  const int64_t bits = l.dropout ? between * l.directions * state / 8 : 0;
+  const int64_t bits = l.dropout ? between * l.directions * s.padded() * l.hidden / 8 : 0;
   return (kept * l.count * l.directions + between) * state * l.element_bytes() + bits + 256;
 }
 
-// Elements for each sample of the batch.
-int64_t workspace_one_direction(const Layers& l, int64_t length) {
-  const int64_t hidden = l.hidden * length, input = l.input * length;
+// Elements; the states that begin and end sequences are there for each of the batch.
+int64_t workspace_one_direction(const Layers& l, const Sequences& s) {
+  const int64_t hidden = l.hidden * s.tokens, input = l.input * s.tokens, states = l.hidden * s.batch;
   if (l.count == 1) {
-    if (l.cell == kLstm) return std::max(5 * hidden + 10 * l.hidden + input, 3 * hidden + 11 * l.hidden + 3 * input);
-    return 3 * hidden + 5 * l.hidden + 2 * input + std::max(hidden, input);
+    if (l.cell == kLstm) return std::max(5 * hidden + 10 * states + input, 3 * hidden + 11 * states + 3 * input);
+    return 3 * hidden + 5 * states + 2 * input + std::max(hidden, input);
   }
   const int64_t masked = l.dropout ? hidden : 0;
   const int64_t wide = 2 * hidden + 3 * input;
-  if (l.cell == kLstm) return std::max(5 * hidden + input + masked, wide) + 10 * l.count * l.hidden;
-  if (l.cell == kGru) return std::max(4 * hidden + input + masked, wide) + 5 * l.count * l.hidden;
-  return std::max(3 * hidden + 2 * input, wide) + 10 * l.count * l.hidden;
+  if (l.cell == kLstm) return std::max(5 * hidden + input + masked, wide) + 10 * l.count * states;
+  if (l.cell == kGru) return std::max(4 * hidden + input + masked, wide) + 5 * l.count * states;
+  return std::max(3 * hidden + 2 * input, wide) + 10 * l.count * states;
 }
 
-int64_t workspace_two_directions(const Layers& l, int64_t length) {
-  const int64_t hidden = l.hidden * length, input = l.input * length;
+int64_t workspace_two_directions(const Layers& l, const Sequences& s) {
+  const int64_t hidden = l.hidden * s.tokens, input = l.input * s.tokens, states = l.hidden * s.batch;
   const int64_t wide = (l.count == 1 ? 6 : 8) * hidden + 6 * input;
-  if (l.cell == kLstm) return std::max(14 * hidden + input, wide) + 24 * l.count * l.hidden;
+  if (l.cell == kLstm) return std::max(14 * hidden + input, wide) + 24 * l.count * states;
   const bool plain = l.cell != kGru && l.count == 1;
   const int64_t inputs = l.cell == kGru && l.count == 1 ? 1 : 2;
-  return std::max((plain ? 10 : 12) * hidden + inputs * input, wide) + 14 * l.count * l.hidden;
+  return std::max((plain ? 10 : 12) * hidden + inputs * input, wide) + 14 * l.count * states;
 }
 
 int64_t workspace_bytes(const Layers& l, const Sequences& s) {
-  int64_t each = l.directions == 1 ? workspace_one_direction(l, s.length) : workspace_two_directions(l, s.length);
+  int64_t elements = l.directions == 1 ? workspace_one_direction(l, s) : workspace_two_directions(l, s);
   if (s.packed) {  // no padded copies of inputs and outputs
-    each -= s.length * (l.directions * l.hidden + l.input) + (l.cell == kLstm ? 8 : 4) * l.directions * l.hidden;
+    elements -= s.tokens * (l.directions * l.hidden + l.input);
+    elements -= (l.cell == kLstm ? 8 : 4) * l.directions * l.hidden * s.batch;
   }
   constexpr int64_t kOfEachProduct = 8 << 20;
-  return (each * s.batch + l.all_matrices()) * l.element_bytes() + kOfEachProduct * l.count * l.directions + 512;
+  return (elements + l.all_matrices()) * l.element_bytes() + kOfEachProduct * l.count * l.directions + 512;
 }
 
 }  // namespace
@@ -139,9 +145,11 @@ int cudnnSetRNNDescriptor_v8(Descriptor descriptor, int, int cell, int bias, int
   return 0;
 }
 
-int cudnnSetRNNDataDescriptor(Descriptor descriptor, int, int layout, int length, int batch, int, const int*, void*) {
+int cudnnSetRNNDataDescriptor(Descriptor descriptor, int, int layout, int length, int batch, int, const int* lengths,
+                              void*) {
   const std::lock_guard lock(mutex);
-  sequences_of[descriptor] = {layout == 1, length, batch};
+  Sequences& s = sequences_of[descriptor] = {.packed = layout == 1, .length = length, .batch = batch};
+  s.tokens = s.packed && lengths != nullptr ? std::accumulate(lengths, lengths + batch, int64_t{0}) : s.padded();
   return 0;
 }
 

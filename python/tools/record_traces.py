@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Records what training scripts allocate on a GPU, op by op.
 
-    record_traces.py -o OUT.tar [-j JOBS] SCRIPT.py ...
+    record_traces.py -o OUT.tar [-j JOBS] [--plain] SCRIPT.py ...
 
-Each script runs twice, in processes of its own. The plain run measures the peaks. The other one runs under a dispatch
-mode that notes the allocator's counters around every op, so that each allocation belongs to the op that made it: an
-allocation that is no output of its op was made inside the kernel. OUT.tar gets for each script
+Each script runs twice, in processes of its own. The plain run measures the peaks and keeps the allocator's history. The
+other one (left out with --plain) runs under a dispatch mode that notes the allocator's counters around every op, so that
+each allocation belongs to the op that made it: an allocation that is no output of its op was made inside the kernel.
+Tensors live a little longer under it than in the plain run. OUT.tar gets for each script
 
     NAME.json       peaks of the plain run, seconds, what failed
+    NAME.plain.csv.gz     event,id,bytes,stream,op: the plain run's trace, with no ops
+    NAME.segments.csv.gz  event,allocations,address,bytes: what its allocator took from the driver, after so many allocations
     NAME.csv.gz     event,id,bytes,stream,op: the trace; `op` is a line number of NAME.ops.gz, empty outside of ops
     NAME.ops.gz     one op a line: name, inputs, output bytes, separated by tabs
 
@@ -42,8 +45,13 @@ def plain_run(script, out):
     import torch
 
     began = time.time()
+    torch.cuda.init()
+    torch.cuda.memory._record_memory_history("all", context=None, stacks="python", max_entries=2_000_000)
     run_script(script)
     stats = torch.cuda.memory_stats()
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    write_trace(events, [], out + ".plain.csv.gz")
+    write_segments(events, out + ".segments.csv.gz")
     json.dump(
         {
             "case": name_of(script),
@@ -131,6 +139,17 @@ def write_trace(events, bounds, path):
                 file.write(f"free,{number},{size},{stream},\n")
 
 
+def write_segments(events, path):
+    """Where the driver put segments: ties between free blocks of a size are broken by address."""
+    with gzip.open(path, "wt", compresslevel=9) as file:
+        file.write("event,allocations,address,bytes\n")
+        count = 0
+        for event in events:
+            count += event["action"] == "alloc"
+            if event["action"] in ("segment_alloc", "segment_free"):
+                file.write(f"{event['action']},{count},{event['addr']:x},{event['size']}\n")
+
+
 def device_facts(out):
     import torch
 
@@ -207,7 +226,7 @@ def record(options):
     with tempfile.TemporaryDirectory() as folder:
         device_facts_in_child(folder)
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for kind in ("recorded", "plain"):
+            for kind in ("plain",) if options.plain else ("recorded", "plain"):
                 for script in options.scripts:
                     pool.submit(child, script, folder, kind, options.limit)
         with tarfile.open(options.output, "w") as tar:
@@ -225,6 +244,7 @@ def main():
     parser.add_argument("scripts", nargs="+")
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("-j", "--jobs", type=int, default=4)
+    parser.add_argument("--plain", action="store_true", help="the plain runs alone")
     parser.add_argument("--limit", type=int, default=120, help="seconds for each run of a script")
     parser.add_argument("--child", choices=["plain", "recorded", "device"], help=argparse.SUPPRESS)
     options = parser.parse_args()

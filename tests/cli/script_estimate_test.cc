@@ -25,6 +25,7 @@ TEST(CliEstimateScript, ReplaysTheTraceWithTheMemoryOfTheCard) {
   EXPECT_EQ(json["peak_allocated_bytes"], 629145600);
   EXPECT_EQ(json["pool_reserved_bytes"], 629145600);
   EXPECT_EQ(json["expandable_segments_reserved_bytes"], 629145600);
+  EXPECT_EQ(json["cuda_malloc_async_reserved_bytes"], 637534208);
   EXPECT_EQ(json["memory_bytes"], 150109880320);
   EXPECT_EQ(json["fits_on"].size(), 10u);
 }

@@ -243,6 +243,18 @@ TEST(Causes, AnInferenceLoopThatKeepsOutputsLeaksPerCall) {
   EXPECT_EQ(diagnosis.place, "serve.py:7 in handle");
 }
 
+TEST(Causes, ALeakThatHoldsMostOfTheMemoryIsTheCauseThoughTheLastRequestFindsHoles) {
+  History history;
+  const uint32_t forward = history.stack(kForward);
+  const uint32_t keep = history.stack({{"serve.py", "handle"}});
+  for (int call = 0; call < 64; ++call) {
+    for (int i = 0; i < 20; ++i) history.free(history.alloc(10 * kMiB, forward));
+    history.alloc(10 * kMiB, keep);
+  }
+  history.oom(100 * kMiB, kMiB);
+  EXPECT_EQ(history.diagnose(2 * kMiB).cause, Cause::leak);
+}
+
 TEST(Causes, WhatIsOlderThanTheRecordingIsNotGuessed) {
   History history;
   history.oom(kGiB, 100 * kMiB);

@@ -115,6 +115,43 @@ TEST(ReplayPool, ReservesLittleMoreThanIsLive) {
   }
 }
 
+TEST(ReplayAsync, ReservesChunksOf32Mebibytes) {
+  EXPECT_EQ(reserved("async", trace_of({1})), 32 * kMiB);
+  EXPECT_EQ(reserved("async", trace_of({31 * kMiB, kMiB})), 32 * kMiB);
+  EXPECT_EQ(reserved("async", trace_of({31 * kMiB, kMiB + 1})), 64 * kMiB);
+  EXPECT_EQ(reserved("async", trace_of({1, 32 * kMiB - 511})), 64 * kMiB);  // 512 bytes are in use before it
+}
+
+TEST(ReplayAsync, MovesFreeChunksWhereMemoryIsMissing) {
+  // 64 MiB are free at the beginning: two of the three chunks for 96 MiB at the end come from there.
+  const Trace trace = trace_of({64 * kMiB, 64 * kMiB, 64 * kMiB, 64 * kMiB, -1, 96 * kMiB});
+  const auto policy = make_policy("async", {});
+  EXPECT_EQ(replay(trace, *policy).policy.reserved_peak_bytes, 288 * kMiB);
+  EXPECT_EQ(policy->stats().pages_remapped, 32);
+  EXPECT_EQ(policy->stats().remapping_allocations, 1);
+}
+
+TEST(ReplayAsync, JoinsHolesAndUsesThemAgain) {
+  EXPECT_EQ(reserved("async", trace_of({64 * kMiB, 64 * kMiB, -1, -1, 128 * kMiB})), 128 * kMiB);
+  EXPECT_EQ(reserved("async", trace_of({64 * kMiB, 64 * kMiB, -1, 32 * kMiB, 32 * kMiB})), 128 * kMiB);
+}
+
+TEST(ReplayAsync, ReportsWhatItHoldsWhenTheDeviceIsFull) {
+  const OomReport report = failure("async", trace_of({64 * kMiB, 64 * kMiB, -1, 96 * kMiB}), 128 * kMiB);
+  EXPECT_EQ(report.allocator, "async");
+  EXPECT_EQ(report.requested_bytes, 96 * kMiB);
+  EXPECT_EQ(report.reserved_bytes, 128 * kMiB);
+}
+
+TEST(ReplayAsync, ReservesAboutWhatAnH200Did) {
+  const std::pair<const char*, int64_t> cases[] = {
+      {"widecnn_b32", 3'556'769'792}, {"vgg16_b64", 7'482'638'336}, {"resnet50_b64", 6'543'114'240}};
+  for (const auto& [name, measured] : cases) {
+    const Trace trace = trace::read(fmt::format("{}/tests/data/traces/{}.csv.gz", PLIMSOLL_SOURCE_DIR, name));
+    EXPECT_NEAR(static_cast<double>(reserved("async", trace)) / static_cast<double>(measured), 1, 0.04) << name;
+  }
+}
+
 TEST(ReplayBfc, DoublesItsRegions) {
   EXPECT_EQ(reserved("bfc", trace_of({1})), 2 * kMiB);
   EXPECT_EQ(reserved("bfc", trace_of({2 * kMiB, 1})), 6 * kMiB);

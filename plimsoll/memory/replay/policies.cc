@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "plimsoll/memory/replay/async_pool.h"
 #include "plimsoll/memory/replay/bfc_allocator.h"
 #include "plimsoll/memory/replay/pool_policy.h"
 #include "plimsoll/memory/replay/torch_allocator.h"
@@ -21,7 +22,11 @@ struct Named {
   std::unique_ptr<Policy> (*make)(const Device& device);
 };
 constexpr Named kPolicies[] = {
-    {"pool", make<PoolPolicy>}, {"torch", make<TorchAllocator>}, {"bfc", make<BfcAllocator>}};
+    {"pool", make<PoolPolicy>},
+    {"torch", make<TorchAllocator>},
+    {"async", make<AsyncPool>},
+    {"bfc", make<BfcAllocator>},
+};
 
 void check(const Device& device) {
   constexpr int64_t kLeastPage = 256;

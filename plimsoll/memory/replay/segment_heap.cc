@@ -16,8 +16,7 @@ SegmentHeap::BlockId SegmentHeap::take_best_fit(uint32_t shelf, int64_t bytes) {
 SegmentHeap::BlockId SegmentHeap::add_segment(uint32_t shelf, int64_t bytes) {
   if (shelf >= free_.size()) free_.resize(shelf + 1);
   const BlockId block = new_block();
-  blocks_[block] = {.address = next_address_, .bytes = bytes, .shelf = shelf};
-  next_address_ += bytes;
+  blocks_[block] = {.address = addresses_.take(bytes), .bytes = bytes, .shelf = shelf};
   segment_bytes_ += bytes;
   return block;
 }
@@ -61,6 +60,7 @@ void SegmentHeap::release_if_whole(BlockId id) {
   const Block& block = blocks_[id];
   if (block.before != kNone || block.after != kNone) return;
   segment_bytes_ -= block.bytes;
+  addresses_.give_back(block.address, block.bytes);
   erase_free(id);
   unused_.push_back(id);
 }

@@ -1,12 +1,13 @@
 // What PyTorch's and TensorFlow's allocators have in common: segments taken from the device and cut into blocks, best
 // fit (smallest size, then lowest address) among the free ones, free neighbours joined. Blocks of one shelf never serve
-// another. Addresses grow with every segment, as a fresh device gives them out. Not thread-safe.
+// another. Segments lie where cudaMalloc would put them (device_addresses.h). Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "plimsoll/memory/free_index.h"
+#include "plimsoll/memory/replay/device_addresses.h"
 
 namespace plimsoll::replay {
 
@@ -53,7 +54,7 @@ class SegmentHeap {
   std::vector<BlockId> unused_;  // of blocks_
   std::vector<FreeIndex> free_;  // by shelf
   int64_t segment_bytes_ = 0;
-  int64_t next_address_ = 0;
+  DeviceAddresses addresses_;
 };
 
 }  // namespace plimsoll::replay
