@@ -150,7 +150,7 @@ TEST(PackedProduct, TakesLittleScratchForAThread) {
   for (const auto& [dtype, of_thread, of_all] : {std::tuple("f32", 2, 0), std::tuple("bf16", 3, 8)}) {
     const program::Program program = program::parse_program(
         fmt::format("input %x: {0}[4096,2048]\ninput %w: {0}[8192,2048]\n%y = linear(%x, %w)\noutput %y\n", dtype));
-    for (const int threads : {1, 2, 3, 16}) {
+    for (int threads = 1; threads <= std::min(kernels::thread_count({}), 4); ++threads) {
       const auto scratch = kernels::prepare(program, {.threads = threads}).scratch_bytes();
       EXPECT_LT(scratch[0], (threads * of_thread + of_all) * kMiB) << dtype << ", " << threads << " threads";
     }

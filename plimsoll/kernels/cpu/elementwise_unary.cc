@@ -171,7 +171,10 @@ void register_masked(KernelTable& table) {
       return scale * x + shift;
     };
     return std::pair([=](float x) { return clamped(line(x), 0, 1); },
-                     [=](float x) { return (line(x) > 0) & (line(x) < 1); });
+                     [=](float x) {
+                       const float y = line(x);
+                       return (y > 0) & (y < 1);
+                     });
   });
   table.add("mask_backward", {mask_backward, contiguous_only, kBackward, by_elements, keeps_or_drops});
 }
