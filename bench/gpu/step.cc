@@ -167,7 +167,7 @@ models::ModelInfo model_of(const std::string& name, const Options& options) {
   models::ModelInfo model = models::find_model(name);
   if (name == "gpt2" && !options.is_usual_gpt2()) {
     model.build = [&options](const models::NetOptions& net, models::Size) {
-      return models::build_gpt2(net, {.tokens = options.tokens, .positions = 1024, .dropout = options.dropout});
+      return models::build_gpt2_of(net, {.tokens = options.tokens, .positions = 1024, .dropout = options.dropout});
     };
   }
   return model;

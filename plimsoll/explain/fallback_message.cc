@@ -420,7 +420,7 @@ std::string excerpt(std::string_view line, size_t at) {
   return (begin > 0 ? "..." : "") + std::string(line.substr(begin, kLength));
 }
 
-std::optional<Failure> start(std::string_view given) {
+std::optional<Failure> find_claim(std::string_view given) {
   const std::string_view line = trim(given);
   if (line.size() < 12 || line.size() > 4000) return std::nullopt;
   const std::string low = lower(line);
@@ -439,10 +439,10 @@ std::optional<Failure> start(std::string_view given) {
   return failure;
 }
 
-bool add(std::string_view, Failure&) { return false; }
+bool add_nothing(std::string_view, Failure&) { return false; }
 
 }  // namespace
 
-const MessageForm kFallbackForm = {start, add};
+const MessageForm kFallbackForm = {find_claim, add_nothing};
 
 }  // namespace plimsoll::explain

@@ -42,7 +42,7 @@ Value block(Net& net, Value x, const Config& config) {
 
 }  // namespace
 
-Model build_gpt2(const NetOptions& options, const Config& config) {
+Model build_gpt2_of(const NetOptions& options, const Config& config) {
   Net net(options);
   const Value tokens = net.indices("tokens", {Net::batch(), Net::sequence()});
   const Value wte = embedding_table(net, "wte", config.tokens, config.width, kTransformerInit);
@@ -61,7 +61,7 @@ namespace {
 
 Model sized(const NetOptions& options, Size size, int layers, int64_t heads, int64_t width) {
   const Config full = {.tokens = 50257, .positions = 1024, .layers = layers, .heads = heads, .width = width};
-  return build_gpt2(options, size == Size::full ? full : kSmallTransformer);
+  return build_gpt2_of(options, size == Size::full ? full : kSmallTransformer);
 }
 
 }  // namespace

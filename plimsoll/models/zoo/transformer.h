@@ -31,7 +31,7 @@ Value attend(Net& net, Value q, Value k, Value v, const Heads& heads);
 Value self_attend(Net& net, Value qkv, const Heads& heads);
 
 // GPT-2 of other sizes than the zoo's.
-Model build_gpt2(const NetOptions& options, const TransformerSizes& sizes);
+Model build_gpt2_of(const NetOptions& options, const TransformerSizes& sizes);
 
 // All transformers of the zoo start so, as their papers and libraries do.
 inline const Init kTransformerInit = normal(0.02);

@@ -78,7 +78,7 @@ struct Packed {
 };
 
 // c[rows, columns] (+)= a b, all of them of whole blocks; `row` and `column` are where b begins.
-struct Product {
+struct HeadProduct {
   const uint16_t* a;
   int64_t a_row;
   const Packed& b;
@@ -89,7 +89,7 @@ struct Product {
   bool add;
 };
 
-void multiply(const tiles::Tiles& units, const Product& p) {
+void multiply(const tiles::Tiles& units, const HeadProduct& p) {
   for (int64_t j = 0; j < blocks_of(p.columns); ++j) {
     for (int64_t i = 0; i < blocks_of(p.rows); ++i) {
       units.multiply({.a = p.a + i * kBlock * p.a_row,
