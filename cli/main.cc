@@ -2,6 +2,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -26,6 +27,11 @@ void keep_name(const char* program) {
   prctl(PR_SET_NAME, name.c_str());
 }
 
+// What is printed must be out before other ranks are told to end.
+void flush_output() {
+  if (std::fflush(stdout) != 0) note_output_error(errno);
+}
+
 // An error of one rank is told by that rank. Others than rank 0 leave it the first word: what all of them fail with is
 // told once, as the first to be told ends all.
 void tell_error_of_rank(int rank, const std::string& message) {
@@ -40,7 +46,7 @@ void tell_error(bool json, const char* kind, int status, const std::string& mess
   if (ranks && ranks->rank() != 0) tell_error_of_rank(ranks->rank(), message);
   tell("plimsoll: {}\n", message);
   if (json) print_json({{"error", message}, {"kind", kind}, {"exit_status", status}});
-  std::fflush(stdout);
+  flush_output();
   train::abort_ranks(status);
 }
 
@@ -94,7 +100,7 @@ int main(int argc, char** argv) {
   start_console();
   const bool json = std::any_of(argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
   const int status = run(argc, argv, json);
-  std::fflush(stdout);
+  flush_output();
   plimsoll::train::leave_ranks();
   return finish_console() ? status : kBadInput;
 }

@@ -1,7 +1,6 @@
-// P15: quantization to i8 and pruning of the convolutional net, here of its slim form (P14), which takes a moment: bytes
-// and error side by side. Zeros alone save nothing; bytes take a quarter; channels that are gone save bytes and time. On
-// the command line, of the wide one:
-// `plimsoll compress p13 --batch 4 --quantize i8 --prune 0.3 --structured`.
+// P15: quantization to i8 and pruning of the convolutional net, here of its slim form (P14), which takes a moment:
+// bytes and error side by side. Zeros alone save nothing; bytes take a quarter; channels that are gone save bytes and
+// time. On the command line, of the wide one: `plimsoll compress p13 --batch 4 --quantize i8 --prune 0.3 --structured`.
 #include <fmt/format.h>
 
 #include "plimsoll/base/bytes.h"
