@@ -187,9 +187,10 @@ void ThreadRanks::run(const std::function<void(const std::shared_ptr<Communicato
       const std::shared_ptr<Communicator> member = rank(i);
       try {
         f(member);
-      } catch (const RankError&) {
+      } catch (const RankError& error) {
         consequences[static_cast<size_t>(i)] = std::current_exception();
-        member->abort(1);
+        const std::scoped_lock lock(group_->mutex);
+        group_->fail(error.what());  // what one rank alone may have found out is told by all
       } catch (...) {
         causes[static_cast<size_t>(i)] = std::current_exception();
         member->abort(1);

@@ -20,9 +20,12 @@ constexpr double kLeastSeconds = 1;  // that a slope is worth something
 constexpr double kLongestForecast = 3600;
 constexpr int64_t kUnlimited = INT64_MAX / 2;  // cgroup v1 writes a number near 2^63 for "no limit"
 
+// As far as it can be read: a process that ends meanwhile makes reading fail, which an istreambuf_iterator would throw.
 std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 // The number after `key` at the start of a line; 0 where there is none.
