@@ -40,7 +40,9 @@ std::vector<double> losses_of(const std::string& arguments, int ranks) {
   const Json json = Json::parse(outcome.output.substr(start, end + 1 - start));
   EXPECT_EQ(json.value("ranks", 1), ranks);
   // A sanitizer's own memory is not predicted.
-  if (!plimsoll::kSanitized) EXPECT_LE(json["process_peak_bytes"], json["predicted_peak_bytes"]);
+  if (!plimsoll::kSanitized) {
+    EXPECT_LE(json["process_peak_bytes"], json["predicted_peak_bytes"]);
+  }
   std::vector<double> losses;
   for (const Json& step : json["steps"]) losses.push_back(step["loss"]);
   return losses;
