@@ -75,9 +75,12 @@ std::ostream& operator<<(std::ostream& out, const TrainingPlan& plan);
 // No plan fits the budget. Thrown before the first step.
 class DoesNotFit : public Error {
  public:
-  struct Way {
+  struct Setting {
     std::string option;  // of TrainingOptions and of the command line: "batch"
     std::string value;   // "48"
+  };
+  struct Way {
+    std::vector<Setting> settings;  // mostly one; several where only together they fit
     int64_t predicted_peak_bytes = 0;
     double predicted_s_per_sample = 0;
   };
