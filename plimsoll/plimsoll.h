@@ -29,6 +29,7 @@ using models::ModelInfo;
 using models::Net;
 using models::NetOptions;
 using models::OnnxOptions;
+using program::Scope;  // names of layers in a block: Scope scope(net.b, "layer1");
 using program::Value;
 using train::adafactor;
 using train::adam;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs into a scratch folder, then builds and runs a program that finds the library there.
+# Installs into a scratch folder, then builds and runs programs that find the library there.
 set -euo pipefail
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
@@ -9,16 +9,19 @@ cat >"$prefix/user/CMakeLists.txt" <<'TXT'
 cmake_minimum_required(VERSION 3.25)
 project(user CXX)
 find_package(plimsoll REQUIRED)
-add_executable(user main.cc)
-target_link_libraries(user plimsoll::plimsoll)
+foreach(program own_model own_transformer)
+  add_executable(${program} ${program}.cc)
+  target_link_libraries(${program} plimsoll::plimsoll)
+endforeach()
 TXT
-cp examples/own_model.cc "$prefix/user/main.cc"
+cp examples/own_model.cc examples/own_transformer.cc "$prefix/user"
 headers=$(find "$prefix/usr/include" -name '*.h' | wc -l)
 [ "$headers" -le 30 ] || { echo "$headers headers are installed, expected at most 30" >&2; exit 1; }
 cmake -S "$prefix/user" -B "$prefix/user/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix/usr" >/dev/null
 cmake --build "$prefix/user/build" >/dev/null
-"$prefix/user/build/user"
-"$prefix/user/build/user" 128MiB sim
+"$prefix/user/build/own_model"
+"$prefix/user/build/own_model" 128MiB sim
+"$prefix/user/build/own_transformer"
 "$(dirname "$0")/check_symbols.sh" "$prefix/usr"
 "$prefix/usr/bin/plimsoll" --version
 grep -q train "$prefix/usr/share/bash-completion/completions/plimsoll"

@@ -1,13 +1,13 @@
 #include "plimsoll/models/nn.h"
 
+#include <cmath>
+
 #include "plimsoll/program/ops/conv.h"
-#include "plimsoll/program/ops/dropout.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
+#include "plimsoll/program/ops/index.h"
 #include "plimsoll/program/ops/linear.h"
 #include "plimsoll/program/ops/loss.h"
 #include "plimsoll/program/ops/norm.h"
-#include "plimsoll/program/ops/pool.h"
-#include "plimsoll/program/ops/shape.h"
 
 namespace plimsoll::models {
 
@@ -97,22 +97,37 @@ Value layer_norm(Net& net, std::string_view name, Value x, double eps) {
   return program::layer_norm(net.b, x, weight, bias, {.eps = eps});
 }
 
+Value rms_norm(Net& net, std::string_view name, Value x, double eps) {
+  const Scope scope(net.b, name);
+  return program::rms_norm(net.b, x, net.wide_parameter("weight", {net.b.shape(x).back()}, constant(1)), {.eps = eps});
+}
+
+Value group_norm(Net& net, std::string_view name, Value x, int64_t groups, double eps) {
+  const Scope scope(net.b, name);
+  const Dims channels = {net.b.shape(x)[1]};
+  const Value weight = net.wide_parameter("weight", channels, constant(1));
+  return program::group_norm(net.b, x, groups, weight, net.wide_parameter("bias", channels, constant(0)), eps);
+}
+
 Value embedding_table(Net& net, std::string_view name, int64_t rows, int64_t width, const Init& init) {
   const Scope scope(net.b, name);
   return net.parameter("weight", {rows, width}, init);
 }
 
-Value relu(Net& net, Value x) { return program::relu(net.b, x); }
-
-Value dropout(Net& net, Value x, double rate) {
-  return net.training() && rate > 0 ? program::dropout(net.b, x, net.dropout_seed(), {.rate = rate}) : x;
+Value embedding(Net& net, std::string_view name, Value indices, int64_t rows, int64_t width, const Init& init) {
+  return program::embedding(net.b, embedding_table(net, name, rows, width, init), indices);
 }
 
-Value max_pool(Net& net, Value x, int64_t kernel, int64_t stride, int64_t padding) {
-  return program::max_pool(net.b, x, {.kernel = {kernel}, .stride = {stride}, .padding = {padding}});
+Value multi_head_attention(Net& net, std::string_view name, Value x, const Heads& heads) {
+  const Scope scope(net.b, name);
+  const int64_t width = net.b.shape(x).back().constant();
+  const Init xavier = uniform(std::sqrt(6.0 / static_cast<double>(width + 3 * width)));
+  const Value weight = net.parameter("in_proj_weight", {3 * width, width}, xavier);
+  const Value qkv = program::linear(net.b, x, weight, net.parameter("in_proj_bias", {3 * width}, constant(0)));
+  const std::vector<Value> parts = split(net, qkv, -1, 3);
+  const Value mixed = attention(net, parts[0], parts[1], parts[2], heads);
+  return linear(net, "out_proj", mixed, width, {.init = fan_in(width)});
 }
-
-Value global_avg_pool(Net& net, Value x) { return program::flatten(net.b, program::global_avg_pool(net.b, x)); }
 
 Model classify(Net&& net, Value logits, int axis) {
   if (!net.training()) return std::move(net).finish(logits);

@@ -94,14 +94,57 @@ Value up_conv2d(Net& net, std::string_view name, Value x, int64_t out);
 // By the statistics of the batch in training, by the running ones in inference.
 Value batch_norm(Net& net, std::string_view name, Value x);
 Value layer_norm(Net& net, std::string_view name, Value x, double eps = 1e-5);
+Value rms_norm(Net& net, std::string_view name, Value x, double eps = 1e-5);
+Value group_norm(Net& net, std::string_view name, Value x, int64_t groups, double eps = 1e-5);
 
 // The weight stands alone where it is shared (GPT-2 reads its table twice).
 Value embedding_table(Net& net, std::string_view name, int64_t rows, int64_t width, const Init& init = normal(1));
 
+// Rows of a table of its own: indices [..] to [..,width].
+Value embedding(Net& net, std::string_view name, Value indices, int64_t rows, int64_t width,
+                const Init& init = normal(1));
+
+struct Heads {
+  int64_t count = 1;
+  bool causal = false;  // no token sees those after it
+};
+// Self-attention of x[batch,sequence,width], as PyTorch's MultiheadAttention computes it and names its parameters.
+Value multi_head_attention(Net& net, std::string_view name, Value x, const Heads& heads);
+
+// Functions without parameters (functional.cc), under the names of torch.nn.functional.
 Value relu(Net& net, Value x);
+Value leaky_relu(Net& net, Value x, double slope = 0.01);
+Value gelu(Net& net, Value x);
+Value gelu_tanh(Net& net, Value x);  // as GPT-2 approximates it
+Value silu(Net& net, Value x);
+Value sigmoid(Net& net, Value x);
+Value tanh(Net& net, Value x);
+Value softmax(Net& net, Value x, int axis = -1);
 Value dropout(Net& net, Value x, double rate);  // x itself in inference
+
+// Operands broadcast as in NumPy.
+Value add(Net& net, Value x, Value z);
+Value sub(Net& net, Value x, Value z);
+Value mul(Net& net, Value x, Value z);
+Value div(Net& net, Value x, Value z);
+Value affine(Net& net, Value x, double scale, double shift = 0);              // scale * x + shift
+Value matmul(Net& net, Value a, Value z);                                     // [..,m,k] times [..,k,n]
+Value attention(Net& net, Value q, Value k, Value v, const Heads& heads);     // each [batch,sequence,width]
+Value mean(Net& net, Value x, const Dims& axes = {}, bool keepdims = false);  // no axes: over all elements
+
+// x[batch,channels,height,width] with square windows.
 Value max_pool(Net& net, Value x, int64_t kernel, int64_t stride, int64_t padding = 0);
-Value global_avg_pool(Net& net, Value x);  // [batch,channels,..] to [batch,channels]
+Value avg_pool(Net& net, Value x, int64_t kernel, int64_t stride, int64_t padding = 0);
+Value global_avg_pool(Net& net, Value x);         // [batch,channels,..] to [batch,channels]
+Value upsample(Net& net, Value x, double scale);  // to the nearest element
+
+// Views wherever the layout allows: they take no bytes.
+Value flatten(Net& net, Value x, int axis = 1);        // two dimensions: those before `axis` and the others
+Value reshape(Net& net, Value x, const Dims& shape);   // one size may be -1
+Value transpose(Net& net, Value x, const Dims& axes);  // dimension i of the result is dimension axes[i] of x
+Value slice(Net& net, Value x, int axis, Dim start, Dim end);
+std::vector<Value> split(Net& net, Value x, int axis, int parts);
+Value concat(Net& net, const std::vector<Value>& xs, int axis);  // a copy
 
 // Ends the model: in training with the mean cross entropy against the input `target` (a class for each line of the
 // logits), in inference with the logits.

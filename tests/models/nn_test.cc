@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "plimsoll/program/text.h"
 
 namespace plimsoll::models {
@@ -35,6 +37,38 @@ TEST(Nn, NamesParametersAsTheyNest) {
   EXPECT_EQ(parameter_names(model), (std::vector<std::string>{"layer1.0.conv1.weight", "layer1.0.bn1.weight",
                                                               "layer1.0.bn1.bias", "fc.weight", "fc.bias"}));
   EXPECT_EQ(model.inits, (std::vector<Init>{fan_in(27), constant(1), constant(0), fan_in(4), fan_in(4)}));
+}
+
+TEST(Nn, AttendsUnderTheNamesOfPyTorch) {
+  Net net;
+  const Value x = net.input("x", {Net::batch(), 5, 12});
+  const Value y = multi_head_attention(net, "attn", x, {.count = 3, .causal = true});
+  EXPECT_EQ(net.b.type(y).text(), "f32[batch,5,12]");
+  const Model model = std::move(net).finish(y);
+  EXPECT_EQ(parameter_names(model), (std::vector<std::string>{"attn.in_proj_weight", "attn.in_proj_bias",
+                                                              "attn.out_proj.weight", "attn.out_proj.bias"}));
+  EXPECT_EQ(model.inits, (std::vector<Init>{uniform(std::sqrt(6.0 / 48)), constant(0), fan_in(12), constant(0)}));
+}
+
+TEST(Nn, FunctionsGiveTheShapesOfPyTorch) {
+  Net net;
+  const auto shape = [&](Value value) { return net.b.type(value).text(); };
+  const Value x = net.input("x", {Net::batch(), 4, 6, 8});
+  for (const Value y : {relu(net, x), leaky_relu(net, x), gelu(net, x), gelu_tanh(net, x), silu(net, x),
+                        sigmoid(net, x), tanh(net, x), softmax(net, x), add(net, x, x), sub(net, x, x), mul(net, x, x),
+                        div(net, x, x), affine(net, x, 2, 1), group_norm(net, "gn", x, 2), rms_norm(net, "rms", x)}) {
+    EXPECT_EQ(shape(y), "f32[batch,4,6,8]");
+  }
+  EXPECT_EQ(shape(matmul(net, x, transpose(net, x, {0, 1, 3, 2}))), "f32[batch,4,6,6]");
+  EXPECT_EQ(shape(mean(net, x, {2, 3})), "f32[batch,4]");
+  EXPECT_EQ(shape(mean(net, x, {1}, true)), "f32[batch,1,6,8]");
+  EXPECT_EQ(shape(avg_pool(net, x, 2, 2)), "f32[batch,4,3,4]");
+  EXPECT_EQ(shape(upsample(net, x, 2)), "f32[batch,4,12,16]");
+  EXPECT_EQ(shape(flatten(net, x)), "f32[batch,192]");
+  EXPECT_EQ(shape(reshape(net, x, {Net::batch(), 4, -1})), "f32[batch,4,48]");
+  EXPECT_EQ(shape(slice(net, x, 3, 1, 4)), "f32[batch,4,6,3]");
+  EXPECT_EQ(shape(concat(net, split(net, x, 1, 2), 3)), "f32[batch,2,6,16]");
+  EXPECT_EQ(shape(embedding(net, "table", net.indices("tokens", {Net::batch(), 7}), 11, 3)), "f32[batch,7,3]");
 }
 
 TEST(Nn, ADepthwiseConvolutionReadsOneChannel) {

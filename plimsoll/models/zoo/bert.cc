@@ -41,7 +41,7 @@ Value attention(Net& net, Value x, const Config& config) {
   const Value q = project("query");
   const Value k = project("key");
   const Value v = project("value");
-  const Value mixed = attend(net, q, k, v, {.count = config.heads});
+  const Value mixed = models::attention(net, q, k, v, {.count = config.heads});
   const Value y = dropout(net, linear(net, "output.dense", mixed, config.width, kLinear), config.dropout);
   return layer_norm(net, "output.LayerNorm", add(net.b, y, x), kEps);
 }

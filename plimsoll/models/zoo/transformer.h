@@ -19,15 +19,7 @@ struct TransformerSizes {
 inline constexpr TransformerSizes kSmallTransformer = {
     .tokens = 11, .positions = 9, .layers = 2, .heads = 2, .width = 6};
 
-struct Heads {
-  int64_t count = 1;
-  bool causal = false;
-};
-
-// Scaled dot-product attention in several heads, each with its part of the width, put together again.
-Value attend(Net& net, Value q, Value k, Value v, const Heads& heads);
-
-// The same for queries, keys and values that one product made side by side: [batch, sequence, 3 * width].
+// Attention for queries, keys and values that one product made side by side: [batch, sequence, 3 * width].
 Value self_attend(Net& net, Value qkv, const Heads& heads);
 
 // GPT-2 of other sizes than the zoo's.
