@@ -456,8 +456,7 @@ void add_loop_options(const Command& verb, TrainOptions& options) {
   verb.add_option("--warmup", options.loop.schedule.warmup, "Steps in which the learning rate grows from 0");
   verb.add_option("--drop-every", options.loop.schedule.every,
                   "Of --schedule step: divide the rate by 10 after every N steps");
-  verb.add_option("--weight-decay", options.weight_decay, "Weight decay of the optimizer")
-      .in_range(0, 1);
+  verb.add_option("--weight-decay", options.weight_decay, "Weight decay of the optimizer").in_range(0, 1);
   verb.add_option("--clip", options.clip, "Clip the global norm of the gradients to this").in_range(0, kMostClip);
   verb.add_option("--dropout", options.dropout, "Rate of every dropout of the model, in place of its own")
       .in_range(0, 1);
