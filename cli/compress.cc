@@ -128,7 +128,7 @@ void run(const CompressVerb& verb) {
 }  // namespace
 
 void add_compress(const Command& app, int& /*status*/) {
-  const Command verb = app.add_verb("compress", "Quantize and prune a model, and tell what that saves and costs");
+  const Command verb = app.add_verb("compress", "Quantize and prune a model, and show what that saves and costs");
   verb.footer(
       "Example: plimsoll compress lenet --weights lenet.safetensors --quantize i8\n"
       "                  --data digits/test -o small.safetensors\n"

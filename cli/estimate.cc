@@ -351,7 +351,7 @@ int run_script(const EstimateOptions& given) {
 }  // namespace
 
 void add_estimate(const Command& app, int& status) {
-  const Command verb = app.add_verb("estimate", "What a step of a model will take, before it runs");
+  const Command verb = app.add_verb("estimate", "Predict the memory of a step before it runs");
   verb.footer(
       "Example: plimsoll estimate resnet50 --batch 64 --optimizer momentum\n"
       "         plimsoll estimate resnet50 --batch 1 --by module --depth 2\n"

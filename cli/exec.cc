@@ -150,7 +150,7 @@ void add_exec(const Command& app, int& status) {
   verb.add_flag("--pool", options->pool, "Put the pool under PyTorch: reserved memory is live memory");
   verb.add_option("--record", options->record,
                   "Write the memory history here at the end: a snapshot, or with --pool a trace");
-  verb.add_option("--events", options->events, "So many of the last events are kept").shows_default().in_range(1, 1e9);
+  verb.add_option("--events", options->events, "How many of the last events are kept").shows_default().in_range(1, 1e9);
   verb.add_option("--on-oom", options->on_oom, "Run this in a shell when memory ran out (PLIMSOLL_OOM_SNAPSHOT)");
   verb.add_option("--html", options->html, "Write a page about what ran out, for a browser");
   verb.add_flag("--json", options->json, "Print JSON; what the command prints goes to standard error");

@@ -150,7 +150,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_pack(const Command& app, int& status) {
-  const Command verb = app.add_verb("pack", "Offsets for buffers with lifetimes");
+  const Command verb = app.add_verb("pack", "Find offsets for buffers with lifetimes");
   verb.footer(
       "FILE has the columns id,lower,upper,size (half-open lifetimes) and optionally alignment,offset,gaps.\n"
       "Example: plimsoll pack buffers.csv --capacity 1MiB -o packed.csv");

@@ -365,8 +365,9 @@ void add_plan(const Command& app, int& status) {
   add_rank_options(verb, options->ranks);
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
-  verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches, "Take the batch as a whole");
-  verb.add_off_flag("--no-recompute", options->budget.form.recompute, "Compute nothing again");
+  verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches,
+                    "Do not split the batch into micro-batches");
+  verb.add_off_flag("--no-recompute", options->budget.form.recompute, "Do not recompute activations");
   verb.add_flag("--measure", options->budget.form.measure, "Time the kernels first, and remember the times");
   verb.add_option("--time-limit", options->time_limit_s, "Seconds that all of it may take")
       .shows_default()

@@ -96,7 +96,7 @@ void run(const Options& options, int& status) {
 }  // namespace
 
 void add_replay(const Command& app, int& status) {
-  const Command verb = app.add_verb("replay", "An allocation trace against an allocator");
+  const Command verb = app.add_verb("replay", "Replay an allocation trace against an allocator");
   verb.footer("Example: plimsoll replay run.csv.gz --policy pool --capacity 80GiB");
   const auto options = std::make_shared<Options>();
   verb.add_option("TRACE", options->trace, "A trace as CSV, gzip or plimsoll's binary form").required();

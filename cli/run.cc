@@ -215,7 +215,7 @@ void add_run(const Command& app, int& /*status*/) {
   add_model_options(verb, options->step);
   add_device_option(verb, options->step);
   verb.add_option("--precision", options->step.precision, "fp32 bf16 fp16 i8 (weights and products)").shows_default();
-  verb.add_option("--compare", options->compare, "Run in this precision, too, and tell bytes, time and the difference");
+  verb.add_option("--compare", options->compare, "Run in this precision, too, and show bytes, time and the difference");
   verb.add_option("--profile", options->profile,
                   "Write time and bytes by op, module and category, predicted and measured: a Chrome trace");
   verb.add_option("--times", options->times, "Runs").shows_default();

@@ -41,7 +41,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_tensor(const Command& app, int& /*status*/) {
-  const Command verb = app.add_verb("tensor", "Bytes of one tensor");
+  const Command verb = app.add_verb("tensor", "Show the bytes of one tensor");
   verb.footer("Example: plimsoll tensor 10000x1000 --dtype f32");
   const auto options = std::make_shared<Options>();
   verb.add_option("SHAPE", options->shape, "Like 384x192, 384,192 or [384,192]").required();

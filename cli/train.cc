@@ -146,8 +146,9 @@ void add_train(const Command& app, int& status) {
                   "A file with a size in it, read between steps: where that changes, the step is planned again");
   verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
-  verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches, "Take the batch as a whole");
-  verb.add_off_flag("--no-recompute", options->budget.form.recompute, "Compute nothing again");
+  verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches,
+                    "Do not split the batch into micro-batches");
+  verb.add_off_flag("--no-recompute", options->budget.form.recompute, "Do not recompute activations");
   verb.add_off_flag("--no-measure", options->budget.form.measure, "Do not time kernels before the step is planned");
   verb.add_flag("--strict", options->budget.strict, "Refuse a budget above what the machine has");
   add_page_options(verb, options->page);

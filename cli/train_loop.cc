@@ -443,29 +443,28 @@ void add_loop_options(const Command& verb, TrainOptions& options) {
   verb.add_option("--data", options.data.path, "Folder of images by class, .npy, .npz, IDX, CIFAR, .bin tokens, .csv");
   verb.add_option("--eval-data", options.data.evaluation_path,
                   "Data that it is evaluated on, after each epoch and at the end");
-  verb.add_option("--eval-every", options.loop.evaluate_every, "Evaluate after every so many steps instead");
-  verb.add_option("--patience", options.loop.patience, "End after so many evaluations without a better loss");
+  verb.add_option("--eval-every", options.loop.evaluate_every, "Evaluate after every N steps instead");
+  verb.add_option("--patience", options.loop.patience, "Stop after N evaluations without a better loss");
   verb.add_off_flag("--no-shuffle", options.data.shuffle, "Take samples in their order");
   verb.add_flag("--skip-corrupt", options.data.skip_corrupt,
-                "Skip samples that cannot be read, and tell how many at the end");
+                "Skip samples that cannot be read, and report how many at the end");
   verb.add_option("--workers", options.data.workers,
                   "Threads that read data; as many as the steps need when not given");
   verb.add_option("--prefetch", options.data.prefetch, "Batches ready ahead; as many as the steps need when not given");
-  verb.add_option("--epochs", options.epochs, "Rounds through the data");
+  verb.add_option("--epochs", options.epochs, "Passes over the data");
   verb.add_option("--schedule", options.schedule, "Of the learning rate: constant cosine linear step").shows_default();
   verb.add_option("--warmup", options.loop.schedule.warmup, "Steps in which the learning rate grows from 0");
   verb.add_option("--drop-every", options.loop.schedule.every,
-                  "Of --schedule step: a tenth of the rate after so many steps");
-  verb.add_option("--weight-decay", options.weight_decay, "Share of the weights that the optimizer takes off")
-      .in_range(0, 1);
-  verb.add_option("--clip", options.clip, "Scale gradients down to this norm of all together").in_range(0, kMostClip);
+                  "Of --schedule step: divide the rate by 10 after every N steps");
+  verb.add_option("--weight-decay", options.weight_decay, "Weight decay of the optimizer").in_range(0, 1);
+  verb.add_option("--clip", options.clip, "Clip the global norm of the gradients to this").in_range(0, kMostClip);
   verb.add_option("--dropout", options.dropout, "Rate of every dropout of the model, in place of its own")
       .in_range(0, 1);
-  verb.add_option("--accumulate", options.accumulate, "Take so many batches in one step, in micro-batches");
+  verb.add_option("--accumulate", options.accumulate, "Accumulate gradients over N batches in each step");
   verb.add_option("--checkpoint", options.loop.checkpoint.folder, "Folder for checkpoints; one is written at the end");
-  verb.add_option("--every", options.loop.checkpoint.every, "Write a checkpoint after every so many steps");
+  verb.add_option("--every", options.loop.checkpoint.every, "Write a checkpoint after every N steps");
   verb.add_option("--keep", options.loop.checkpoint.keep, "Checkpoints that stay, the newest ones").shows_default();
-  verb.add_flag("--resume", options.loop.checkpoint.resume, "Go on from the newest checkpoint, where there is one");
+  verb.add_flag("--resume", options.loop.checkpoint.resume, "Resume from the newest checkpoint, where there is one");
   verb.add_option("--log", options.loop.log, "Write a line of JSON for each step to this file");
 }
 

@@ -85,3 +85,16 @@ function(plimsoll_unity target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
+
+# What nearly every source includes, parsed once for all targets that give the same `name`: a third of the time of a
+# build. They must have the same flags and definitions.
+function(plimsoll_shared_headers target name)
+  get_property(first GLOBAL PROPERTY plimsoll_headers_${name})
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY plimsoll_headers_${name} ${target})
+    target_precompile_headers(${target} PRIVATE <fmt/format.h> <algorithm> <functional> <map> <memory> <optional> <span>
+                                                <string> <unordered_map> <vector>)
+  endif()
+endfunction()

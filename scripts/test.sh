@@ -18,19 +18,24 @@ stage() {
   printf '== %s: %d s\n' "$name" $((SECONDS - start))
 }
 
-# tests PRESET [TARGET...]: builds it, runs its tests (all, or those of the targets), and counts each. test_run_tsan is the
-# test run_tsan of the target test_run.
-tests() {
-  local preset=$1 log=build/$1.tests.log start=$SECONDS only=()
+# build PRESET [TARGET...]: all of it, or the targets. Fails as a stage does.
+build() {
+  local preset=$1 start=$SECONDS
   shift
   printf '\n== build %s\n' "$preset"
   if ! { cmake --preset "$preset" --log-level=WARNING -DPLIMSOLL_UNITY="${PLIMSOLL_UNITY:-ON}" >/dev/null &&
-    cmake --build --preset "$preset" ${*:+--target "${@%_tsan}"} -- --quiet; }; then
+    cmake --build --preset "$preset" ${*:+--target "$@"} -- --quiet; }; then
     failed=$((failed + 1)) failures+=("build $preset")
-    return
+    return 1
   fi
-  printf '== build %s: %d s\n== tests %s\n' "$preset" $((SECONDS - start)) "$preset"
-  start=$SECONDS
+  printf '== build %s: %d s\n' "$preset" $((SECONDS - start))
+}
+
+# tests PRESET [TARGET...]: runs the tests of what was built (all, or those of the targets), and counts each.
+tests() {
+  local preset=$1 log=build/$1.tests.log start=$SECONDS only=()
+  shift
+  printf '\n== tests %s\n' "$preset"
   [ $# -eq 0 ] || only=(-R "^($(printf '%s|' "${@#test_}" | sed 's/|$//'))\$")
   ctest --preset "$preset" -j "$(nproc)" "${only[@]}" 2>&1 | tee "$log" || true
   local total bad
@@ -42,6 +47,26 @@ tests() {
   printf '== tests %s: %d s\n' "$preset" $((SECONDS - start))
 }
 
+# beside COMMAND: stages that keep one core busy or wait for the network, while others go on. What they print and count
+# comes with `joined`.
+beside() {
+  (
+    passed=0 failed=0 failures=()
+    "$@"
+    printf '%s\n' "$passed" "$failed" ${failures[@]+"${failures[@]}"} >build/beside.counts
+  ) >build/beside.log 2>&1 &
+  beside=$!
+  trap 'kill "$beside" 2>/dev/null' EXIT
+}
+joined() {
+  local counts
+  wait "$beside"
+  trap - EXIT
+  cat build/beside.log
+  mapfile -t counts <build/beside.counts
+  passed=$((passed + counts[0])) failed=$((failed + counts[1])) failures+=("${counts[@]:2}")
+}
+
 check_format() {
   local tool
   tool=$(scripts/llvm14.sh clang-format) || { echo "format is not checked" && return; }
@@ -51,22 +76,31 @@ run_fuzz() {
   ls fuzz/*.cc | xargs -n1 basename | sed 's/\.cc$//' | xargs -P "$(nproc)" -I{} scripts/fuzz_one.sh {} "${FUZZ_SECONDS:-12}"
 }
 
+as_installed() {
+  stage "README commands" scripts/check_readme.py build/release/cli/plimsoll
+  stage "words in help" scripts/check_words.py build/release/cli/plimsoll
+  stage "install and find_package" scripts/check_install.sh
+  stage wheel scripts/check_wheel.sh
+}
+
 mkdir -p build
 stage format check_format
 stage layers scripts/check_layers.py
 stage "paths in docs" scripts/check_paths.py
 stage "words in docs" scripts/check_words.py
-tests release
-stage "README commands" scripts/check_readme.py build/release/cli/plimsoll
-stage "words in help" scripts/check_words.py build/release/cli/plimsoll
-stage "install and find_package" scripts/check_install.sh
-tests asan
+build release && tests release
+beside as_installed
+build asan
+asan=$?
+joined
+[ $asan -eq 0 ] && tests asan
 stage tidy scripts/tidy.sh
 stage fuzz run_fuzz
-# Kernels and executors under it take many minutes more: only where asked for. What oneDNN's own threads do is not
-# instrumented.
-tests tsan test_base test_trace test_memory test_device ${PLIMSOLL_LONG_TESTS:+test_run_tsan test_kernels_tsan}
-stage wheel scripts/check_wheel.sh
+# Kernels, executors and training under it take many minutes more: only where asked for. What oneDNN's own threads do is
+# not instrumented.
+build tsan test_base test_trace test_memory test_device ${PLIMSOLL_LONG_TESTS:+test_run test_kernels test_train} &&
+  tests tsan test_base test_trace test_memory test_device \
+    ${PLIMSOLL_LONG_TESTS:+test_run_tsan test_kernels_tsan test_train_tsan}
 
 echo
 for name in ${failures[@]+"${failures[@]}"}; do echo "FAILED: $name"; done

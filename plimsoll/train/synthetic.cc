@@ -77,8 +77,8 @@ void SyntheticBatch::read(const Program& program, Value input, int64_t first, st
   } else if (info.type.dtype == DType::i64) {
     kernels::random_fill(as<int64_t>(into), keys, index_range(program, input), threads_);
   } else {
-    throw UnsupportedError(fmt::format("no data can be made up for %{}: it is {}, expected f32, f16, bf16 or i64",
-                                       info.name, info.type.text()));
+    throw UnsupportedError(fmt::format("no synthetic data for %{}: it is {}, expected f32, f16, bf16 or i64", info.name,
+                                       info.type.text()));
   }
 }
 

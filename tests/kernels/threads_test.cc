@@ -68,7 +68,8 @@ class OneOp {
     const TensorSpec spec = program_[owner].type.spec();
     std::vector<std::byte>& bytes = memory_[owner.index];
     bytes.resize(static_cast<size_t>(spec.bytes() + kAlignment));
-    for (int64_t i = 0; i < spec.bytes() / element_bytes(spec.dtype); ++i) {
+    const int64_t elements = spec.shape.elements();
+    for (int64_t i = 0; i < elements; ++i) {
       state = state * 1664525 + 1013904223;
       const float x = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31F;
       uint32_t bits = 0;
