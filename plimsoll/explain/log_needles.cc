@@ -38,6 +38,7 @@ const Needles& log_needles() {
       "nsufficient VRAM",
       "nsufficient shared",
       "ot enough memory",
+      "ot have enough",
       "ot enough space",
       "ot enough GPU",
       "ot enough device",

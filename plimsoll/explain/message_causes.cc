@@ -174,9 +174,12 @@ class Verdict {
     return failure_.total_bytes && failure_.allocated_bytes && *failure_.allocated_bytes > *failure_.total_bytes;
   }
 
-  // The driver has enough, and the allocator may not have it.
+  // The driver has enough, and the allocator may not have it. What is free on a full card may be a little more than
+  // the request: allocators ask the driver for whole segments, and what it has left lies in pieces.
   bool has_room_beyond() const {
     if (!failure_.free_bytes || *failure_.free_bytes < wanted() || !failure_.requested_bytes) return false;
+    const int64_t leftover = failure_.total_bytes ? *failure_.total_bytes / 50 : 64 * kMiB;
+    if (!failure_.allowed_bytes && *failure_.free_bytes < leftover) return false;
     if (failure_.backend == Backend::tpu || failure_.framework == Framework::paddle) return false;
     return !failure_.allowed_bytes || !failure_.total_bytes || *failure_.allowed_bytes < *failure_.total_bytes;
   }
@@ -288,6 +291,12 @@ class Verdict {
   void composition() {
     const int64_t parameters = *held("parameter");
     const int64_t temporaries = *held("temp");
+    const int64_t outputs = held("maybe_live_out").value_or(0);
+    if (outputs > std::max(parameters, temporaries)) {
+      return is(Cause::device_full, Confidence::medium,
+                fmt::format("The program's outputs need {} beside {} for temporaries", format_bytes(outputs),
+                            format_bytes(temporaries)));
+    }
     is(temporaries >= parameters ? Cause::activations : Cause::parameters_and_optimizer, Confidence::medium,
        fmt::format("The program needs {} for its arguments and {} for temporaries", format_bytes(parameters),
                    format_bytes(temporaries)));

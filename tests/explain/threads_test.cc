@@ -101,7 +101,9 @@ void judge(const Case& item, Score& score) {
   const auto& diagnoses = explanation.diagnoses;
   if (item.cause == "none") {
     ++score.traps;
-    if (diagnoses.empty()) return;
+    const bool quiet = std::all_of(diagnoses.begin(), diagnoses.end(),
+                                   [](const Diagnosis& diagnosis) { return diagnosis.cause == Cause::healthy; });
+    if (quiet) return;
     ++score.false_alarms;
     return miss(score, item, "false alarm: " + diagnoses[0].headline);
   }
@@ -186,11 +188,13 @@ TEST(Threads, TheSixthSet) { expect_bounds(score_of("sixth")); }
 
 TEST(Threads, TheSeventhSet) { expect_bounds(score_of("seventh")); }
 
+TEST(Threads, TheEighthSet) { expect_bounds(score_of("eighth")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;
   std::set<std::string> kinds;
-  for (const std::string half : {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh"}) {
+  for (const std::string half : {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh", "eighth"}) {
     for (const Case& item : read_half(half)) {
       ++(item.cause == "none" ? traps : failures);
       if (item.cause != "none") kinds.insert(item.family + item.framework);

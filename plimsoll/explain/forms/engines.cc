@@ -96,6 +96,13 @@ constexpr LineForm kForms[] = {
      .task = Task::inference},
     // llama.cpp and ollama.
     {.framework = Framework::ggml,
+     .arena = Arena::host,
+     .all = {"llama runner ", "ot have enough ", "memory"},
+     .says = Cause::host_memory,
+     .sure = Confidence::low,
+     .headline = "The runner ended, most often for want of RAM; the message gives no figures",
+     .task = Task::inference},
+    {.framework = Framework::ggml,
      .backend = Backend::cpu,
      .arena = Arena::host,
      .all = {"runner process has terminated: signal: killed"},

@@ -44,6 +44,7 @@ constexpr LineForm kForms[] = {
     pod({"reason:OOMKilled"}),
     pod({" OOMKilled  ", "/"}),
     pod({"was OOMKilled"}),
+    pod({"OOMKilled", "exit code 137"}),
     pod({"Reason [OOMKilled]"}),
     pod({" container oom "}),  // docker events
     pod({"OOMKilled\": true"}),
