@@ -153,7 +153,8 @@ Framework author_of(const Failure& failure, std::string_view near) {
 void tell_xla(std::string_view near, Failure& failure) {
   const std::string_view close = tail(near, 2048);
   if (has_any(failure.message, {"xla_client/xla_", "Bad StatusOr access"}) ||
-      has_any(close, {"torch_xla", "xla_client/xla_", "Exception in device=TPU"})) {
+      has_any(close,
+              {"torch_xla", "xla_client/xla_", "Exception in device=TPU", "RuntimeError: Resource exhausted: From"})) {
     failure.framework = Framework::torch;
   } else if (has_any(close, {"keras/src/backend/tensorflow", "tensorflow/python", "/tensorflow/"})) {
     failure.framework = Framework::tensorflow;
@@ -195,7 +196,7 @@ void tell_fallback(std::string_view before, std::string_view near, Failure& fail
   if (!device && failure.framework != Framework::torch && failure.framework != Framework::jax) return;
   failure.arena = Arena::device;
   failure.backend = Backend::unknown;
-  const bool allocates = failure.requested_bytes || has_any(failure.message, {"alloc", "Alloc"});
+  const bool allocates = failure.requested_bytes || has_any(failure.message, {"alloc", "Alloc", "ot enough memory"});
   failure.says = allocates ? Cause::device_full : Cause::unknown;
 }
 

@@ -136,6 +136,11 @@ const Needles& log_needles() {
       "maxmemory",
       "size is too small",
       // Those of single ones.
+      "job hard limit",
+      "terminated by SIGKILL",
+      "maxResultSize (",
+      "enough GPU RAM",
+      "Memory usage: ",
       "rror: Killed",
       "WorkerLostError",
       "zsh: killed",

@@ -143,8 +143,8 @@ std::optional<Failure> start_preallocation(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form :
-       {start_exception, start_allocator, start_preallocation, start_eager, start_pinned, start_pipeline, start_unified}) {
+  for (const auto form : {start_exception, start_allocator, start_preallocation, start_eager, start_pinned,
+                          start_pipeline, start_unified}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

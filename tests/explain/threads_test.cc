@@ -190,11 +190,14 @@ TEST(Threads, TheSeventhSet) { expect_bounds(score_of("seventh")); }
 
 TEST(Threads, TheEighthSet) { expect_bounds(score_of("eighth")); }
 
+TEST(Threads, TheNinthSet) { expect_bounds(score_of("ninth")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;
   std::set<std::string> kinds;
-  for (const std::string half : {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh", "eighth"}) {
+  for (const std::string half :
+       {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"}) {
     for (const Case& item : read_half(half)) {
       ++(item.cause == "none" ? traps : failures);
       if (item.cause != "none") kinds.insert(item.family + item.framework);

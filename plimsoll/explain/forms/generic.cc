@@ -71,6 +71,7 @@ constexpr LineForm kForms[] = {
     batch_system({"job killed: ", "mem", "exceeded limit"}),      // PBS
     batch_system({"has gone over ", "memory limit"}),             // HTCondor
     batch_system({"exceeded a memory resource limit"}),           // PBS, by mail
+    batch_system({"exceeds job hard limit \"h_"}),                // Grid Engine: h_vmem, h_rss, h_data
     batch_system({"Error R15 (Memory quota"}),                    // Heroku
     batch_system({"Container killed due to memory usage"}),       // ECS
     batch_system({"Memory limit of ", "exceeded with", "used"}),  // Cloud Run
@@ -97,6 +98,19 @@ constexpr LineForm kForms[] = {
     host_says({"excessive memory usage causing the Operating System to kill"},
               "A worker process was killed; most often the machine ran out of RAM"),
     {.backend = Backend::cpu, .arena = Arena::host, .all = {"fork: Cannot allocate memory"}},
+    {.backend = Backend::cpu,
+     .arena = Arena::shared_memory,
+     .all = {"hared memory", "No space left on device"},
+     .says = Cause::shared_memory,
+     .sure = Confidence::medium,
+     .headline = "/dev/shm is full, which is small in containers",
+     .figures = {{{&Failure::requested_bytes, "requested size ("}}}},
+    {.backend = Backend::rocm,
+     .all = {"HSA_STATUS_ERROR_OUT_OF_RESOURCES", "Free mem : "},
+     .says = Cause::device_full,
+     .sure = Confidence::low,
+     .headline = "AMD's runtime found no resources; {free} of device memory was free",
+     .figures = {{{&Failure::free_bytes, "Free mem : "}}}},
     {.backend = Backend::cuda,
      .all = {"Out of GPU memory trying to allocate "},  // CUDA.jl; its pool's state follows
      .figures = {{{&Failure::requested_bytes, "trying to allocate "},
@@ -199,10 +213,13 @@ constexpr LineForm kForms[] = {
     host_says({"internal compiler error: Killed"}, "The compiler was killed; most often the machine ran out of RAM"),
     host_says({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
     host_says({"srun: error:", "task ", ": Killed"}, kSignal9),
-    host_says({"interrupted by signal 9"}, kSignal9),  // PyCharm
-    host({"Reason: 'MemoryError()'"}),                 // multiprocessing
-    host_says({"exited on signal 9"}, kSignal9),       // mpirun
-    host_says({"died due to signal 9"}, kSignal9),     // nvcc
+    host_says({"interrupted by signal 9"}, kSignal9),         // PyCharm
+    host({"Reason: 'MemoryError()'"}),                        // multiprocessing
+    host_says({"died, killed by signal 9"}, kSignal9),        // uWSGI
+    host_says({"terminated by SIGKILL; not exp"}, kSignal9),  // supervisord
+    host_says({"was terminated due to signal 9"}, kSignal9),  // gunicorn of old
+    host_says({"exited on signal 9"}, kSignal9),              // mpirun
+    host_says({"died due to signal 9"}, kSignal9),            // nvcc
     host_says({"signal 9 (SIGKILL)"}, kSignal9),
     host_says({"signal: 9, SIGKILL"}, kSignal9),  // cargo
     host_says({"Negsignal.SIGKILL"}, kSignal9),   // Airflow

@@ -18,11 +18,12 @@ constexpr LineForm slurm(std::array<std::string_view, 3> all) {
           .headline = kSlurm};
 }
 
-constexpr LineForm pod(std::array<std::string_view, 3> all) {
+constexpr LineForm pod(std::array<std::string_view, 3> all, std::array<std::string_view, 2> none = {}) {
   return {.framework = Framework::kubernetes,
           .backend = Backend::cpu,
           .arena = Arena::cgroup,
           .all = all,
+          .none = none,
           .says = Cause::cgroup_limit,
           .sure = Confidence::high,
           .headline = kPod};
@@ -42,6 +43,7 @@ constexpr LineForm kForms[] = {
     pod({"Reason:", "OOMKilled"}),
     pod({"\"reason\":", "\"OOMKilled\""}),
     pod({"reason:OOMKilled"}),
+    pod({"reason: OOMKilled"}, {"termination reason"}),  // the latter is Spark's
     pod({" OOMKilled  ", "/"}),
     pod({"was OOMKilled"}),
     pod({"OOMKilled", "exit code 137"}),
