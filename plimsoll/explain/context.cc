@@ -119,9 +119,12 @@ constexpr Mark kMarks[] = {{"rror: CUDA out of memory", Framework::torch},
                            {"nvinfer", Framework::tensorrt},
                            {"[TRT]", Framework::tensorrt},
                            {"[TRT-LLM]", Framework::tensorrt},
+                           {"[TensorRT]", Framework::tensorrt},
                            {"[TensorRT-LLM]", Framework::tensorrt},
                            {"ggml", Framework::ggml},
                            {"llama.cpp", Framework::ggml},
+                           {"whisper_init", Framework::ggml},
+                           {"raylet", Framework::ray},
                            {"org.apache.spark", Framework::spark},
                            {"Spark", Framework::spark},
                            {"slurm", Framework::slurm},
@@ -186,6 +189,14 @@ void tell_library(std::string_view near, Failure& failure) {
   if (foreign || author != Framework::unknown) failure.framework = author;
 }
 
+// PyTorch's word for what the driver said ends with it; a program that goes on with a source of its own is another.
+void tell_driver(Failure& failure) {
+  const auto rest = after(failure.message, "out of memory");
+  const bool source = rest && has_any(*rest, {".cu", ".cpp", ".cc:", ".h:", ".hpp"});
+  const bool known = has_any(failure.message, {"Error: CUDA error", "Error: HIP error", "ggml", "c10", "torch"});
+  if (failure.says == Cause::unknown && source && !known) failure.framework = marked(failure.message);
+}
+
 // Words that name no memory speak of the one that the program works with.
 void tell_fallback(std::string_view before, std::string_view near, Failure& failure) {
   failure.framework = author_of(failure, near);
@@ -245,7 +256,10 @@ void add_context(std::string_view before, Failure& failure) {
   if (failure.is_fallback) tell_fallback(before, near, failure);
   if (failure.framework == Framework::jax) tell_xla(near, failure);
   if (failure.framework == Framework::spark) tell_java(before, failure);
-  if (failure.framework == Framework::torch && failure.arena == Arena::device_direct) tell_library(near, failure);
+  if (failure.framework == Framework::torch && failure.arena == Arena::device_direct) {
+    tell_library(near, failure);
+    tell_driver(failure);
+  }
   const bool nobodys = failure.framework == Framework::unknown && failure.arena == Arena::device;
   if (nobodys && !failure.is_fallback) failure.framework = marked(failure.message);
   if (failure.framework == Framework::unknown && failure.arena == Arena::host) {

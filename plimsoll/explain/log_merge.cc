@@ -34,10 +34,11 @@ bool is_ancient_echo(const Failure& later, const Failure& known) {
   return ancient(later) && ancient(known) && later.line - known.line < 200;
 }
 
-// TensorFlow tries to reserve the card, or to pin memory, again and again with less.
+// TensorFlow tries to reserve the card, or to pin memory, again and again with less, and to start cuDNN.
 bool merge_retry(const Failure& later, Failure& known) {
-  const bool retry = later.subject == known.subject && later.framework == known.framework &&
-                     (later.subject == "preallocation" || later.subject == "pinned");
+  const bool again = later.subject == known.subject && (later.subject == "preallocation" || later.subject == "pinned");
+  const bool handle = later.subject == "cuDNN" && known.arena == Arena::device_direct;
+  const bool retry = later.framework == known.framework && (again || handle);
   if (retry) ++known.occurrences;
   return retry;
 }

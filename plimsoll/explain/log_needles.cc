@@ -137,6 +137,11 @@ const Needles& log_needles() {
       "size is too small",
       // Those of single ones.
       "job hard limit",
+      "cudnn handle: CUDNN",
+      "get convolution algorithm",
+      "insufficient workspace",
+      "ExecutorLostFailure",
+      "State=OUT_OF_M",
       "terminated by SIGKILL",
       "maxResultSize (",
       "enough GPU RAM",

@@ -125,6 +125,21 @@ std::optional<Failure> start_allocator(std::string_view line) {
   return failure;
 }
 
+// cuDNN has no word for it, but where TensorFlow holds the card it is most often memory.
+std::optional<Failure> start_convolution(std::string_view line) {
+  const bool handle = contains(line, "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR");
+  if (!handle && !contains(line, "Failed to get convolution algorithm")) return std::nullopt;
+  Failure failure = of_tensorflow();
+  failure.framework = owner_of(line);
+  failure.arena = Arena::device_direct;
+  failure.backend = Backend::cuda;
+  failure.says = Cause::workspace;
+  failure.sure = Confidence::low;
+  failure.headline = "cuDNN did not start; most often the framework's own reserve left it no memory on the card";
+  failure.subject = "cuDNN";
+  return failure;
+}
+
 // TensorFlow takes the whole card when it starts; when that fails, it tries with less.
 std::optional<Failure> start_preallocation(std::string_view line) {
   const bool rocm = contains(line, "from device: hipError") || contains(line, "from device: HIP_ERROR");
@@ -143,8 +158,8 @@ std::optional<Failure> start_preallocation(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form : {start_exception, start_allocator, start_preallocation, start_eager, start_pinned,
-                          start_pipeline, start_unified}) {
+  for (const auto form : {start_exception, start_allocator, start_preallocation, start_convolution, start_eager,
+                          start_pinned, start_pipeline, start_unified}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

@@ -38,6 +38,8 @@ constexpr LineForm kForms[] = {
     slurm({"srun: error:", "Out Of Memory"}),
     slurm({"sacct", "OUT_OF_MEMORY"}),
     slurm({"State: OUT_OF_MEMORY"}),
+    slurm({"State=OUT_OF_MEMORY"}),
+    slurm({"OUT_OF_MEMORY", "0:125"}),  // Slurm's exit code for it
     slurm({"CANCELLED AT ", "DUE TO MEMORY LIMIT"}),
     slurm({" OUT_OF_ME+ "}),  // sacct's narrow column
     pod({"Reason:", "OOMKilled"}),
