@@ -262,7 +262,8 @@ void add_context(std::string_view before, Failure& failure) {
   }
   const bool nobodys = failure.framework == Framework::unknown && failure.arena == Arena::device;
   if (nobodys && !failure.is_fallback) failure.framework = marked(failure.message);
-  if (failure.framework == Framework::unknown && failure.arena == Arena::host) {
+  const bool host = failure.arena == Arena::host || failure.arena == Arena::worker;
+  if (failure.framework == Framework::unknown && host) {
     failure.framework = owner_of(near);
     if (contains(near, "torch/utils/data")) failure.subject = "DataLoader workers";
   }

@@ -145,7 +145,7 @@ const Needles& log_needles() {
       "terminated by SIGKILL",
       "maxResultSize (",
       "enough GPU RAM",
-      "Memory usage: ",
+      "] Memory usage: ",
       "rror: Killed",
       "WorkerLostError",
       "zsh: killed",

@@ -48,6 +48,13 @@ constexpr LineForm host_says(std::array<std::string_view, 3> all, std::string_vi
           .headline = headline};
 }
 
+// A process that was killed, as somebody who watched it says: it had no word itself.
+constexpr LineForm killed(std::array<std::string_view, 3> all, std::string_view headline = kSignal9) {
+  LineForm form = host_says(all, headline);
+  form.arena = Arena::worker;
+  return form;
+}
+
 constexpr LineForm own_limit(std::array<std::string_view, 3> all) {
   return {.backend = Backend::cpu,
           .arena = Arena::host,
@@ -95,8 +102,8 @@ constexpr LineForm kForms[] = {
      .headline = "The function was killed, most likely at the memory size that it was given"},
     host_says({"exit code 137", "OOM error"}, "The notebook's process was killed, most likely for want of RAM"),
     host_says({"use an instance type with more memory"}, "The job did not fit its instance's RAM"),
-    host_says({"excessive memory usage causing the Operating System to kill"},
-              "A worker process was killed; most often the machine ran out of RAM"),
+    killed({"excessive memory usage causing the Operating System to kill"},
+           "A worker process was killed; most often the machine ran out of RAM"),
     {.backend = Backend::cpu, .arena = Arena::host, .all = {"fork: Cannot allocate memory"}},
     {.backend = Backend::cpu,
      .arena = Arena::shared_memory,
@@ -217,21 +224,22 @@ constexpr LineForm kForms[] = {
     host_says({": out of memory allocating ", " after a total of "}, "A tool of the compiler ran out of RAM"),
     host_says({"Killed signal terminated program"}, "The compiler was killed; most often the machine ran out of RAM"),
     host_says({"internal compiler error: Killed"}, "The compiler was killed; most often the machine ran out of RAM"),
-    host_says({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
-    host_says({"srun: error:", "task ", ": Killed"}, kSignal9),
-    host_says({"interrupted by signal 9"}, kSignal9),         // PyCharm
-    host({"Reason: 'MemoryError()'"}),                        // multiprocessing
-    host_says({"died, killed by signal 9"}, kSignal9),        // uWSGI
-    host_says({"terminated by SIGKILL; not exp"}, kSignal9),  // supervisord
-    host_says({"was terminated due to signal 9"}, kSignal9),  // gunicorn of old
-    host_says({"exited on signal 9"}, kSignal9),              // mpirun
-    host_says({"died due to signal 9"}, kSignal9),            // nvcc
-    host_says({"signal 9 (SIGKILL)"}, kSignal9),
-    host_says({"signal: 9, SIGKILL"}, kSignal9),  // cargo
-    host_says({"Negsignal.SIGKILL"}, kSignal9),   // Airflow
-    host_says({"exited with return code -9"}, kSignal9),
-    host_says({"exited with exit code -9"}, kSignal9),
-    host_says({"zsh: killed "}, kSignal9),
+    killed({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
+    killed({"srun: error:", "task ", ": Killed"}),
+    killed({"interrupted by signal 9"}),                  // PyCharm
+    host({"Reason: 'MemoryError()'"}),                    // multiprocessing
+    killed({"was sent SIGKILL! Perhaps out of memory"}),  // gunicorn
+    killed({"died, killed by signal 9"}),                 // uWSGI
+    killed({"terminated by SIGKILL; not exp"}),           // supervisord
+    killed({"was terminated due to signal 9"}),           // gunicorn of old
+    killed({"exited on signal 9"}),                       // mpirun
+    killed({"died due to signal 9"}),                     // nvcc
+    killed({"signal 9 (SIGKILL)"}),
+    killed({"signal: 9, SIGKILL"}),  // cargo
+    killed({"Negsignal.SIGKILL"}),   // Airflow
+    killed({"exited with return code -9"}),
+    killed({"exited with exit code -9"}),
+    killed({"zsh: killed "}),
     host_says({"No more memory available."}, "The program's own word: the host has no more memory"),  // Mathematica
     own_limit({"circuit_breaking_exception", "larger than the limit"}),                               // Elasticsearch
     own_limit({"cache resources exhausted"}),                                                         // ImageMagick
