@@ -159,7 +159,7 @@ void tell_xla(std::string_view near, Failure& failure) {
       has_any(close,
               {"torch_xla", "xla_client/xla_", "Exception in device=TPU", "RuntimeError: Resource exhausted: From"})) {
     failure.framework = Framework::torch;
-  } else if (has_any(close, {"keras/src/backend/tensorflow", "tensorflow/python", "/tensorflow/"})) {
+  } else if (has_any(close, {"keras/src/backend/tensorflow", "tensorflow/python", "-packages/tensorflow/"})) {
     failure.framework = Framework::tensorflow;
   }
 }
@@ -235,6 +235,12 @@ void tell_pinned(std::string_view before, Failure& failure) {
   failure.says.reset();
 }
 
+// Metal's word is PyTorch's where its shaders are spoken of.
+void tell_metal(std::string_view before, Failure& failure) {
+  if (!contains(failure.message, "CommandBufferCallbackErrorOutOfMemory")) return;
+  if (has_any(tail(before, 1024), {"Metal Performance Shaders", "/torch/"})) failure.framework = Framework::torch;
+}
+
 // SGLang tells what is free while it captures graphs: next to nothing is left when the driver refuses.
 void tell_free(std::string_view before, Failure& failure) {
   const std::string_view near = tail(before, 4096);
@@ -261,7 +267,10 @@ void add_context(std::string_view before, Failure& failure) {
     tell_driver(failure);
   }
   const bool nobodys = failure.framework == Framework::unknown && failure.arena == Arena::device;
-  if (nobodys && !failure.is_fallback) failure.framework = marked(failure.message);
+  if (nobodys && !failure.is_fallback) {
+    failure.framework = marked(failure.message);
+    tell_metal(before, failure);
+  }
   const bool host = failure.arena == Arena::host || failure.arena == Arena::worker;
   if (failure.framework == Framework::unknown && host) {
     failure.framework = owner_of(near);

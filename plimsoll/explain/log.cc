@@ -57,20 +57,39 @@ class Collector {
         return true;
       }
     }
-    return continues(rest, open);
+    return joins(rest, rank, before, open) || continues(rest, open);
   }
 
  private:
   static constexpr size_t kNone = SIZE_MAX;
+  struct Open;
 
   // PyTorch's hint names the switch whether it is on or not; any other mention is somebody setting it.
   void note_settings(std::string_view line) {
     if (contains(line, "expandable_segments:True") && !contains(line, "try setting")) expandable_is_on_ = true;
   }
 
+  // "Resource exhausted: Out" at the end of a line that a terminal cut, and "of memory while trying to allocate …".
+  bool joins(std::string_view line, const std::string& rank, std::string_view before, Open& open) {
+    const std::string first = std::exchange(open.cut, "");
+    const std::string whole = first + " " + std::string(trim(line));
+    for (const MessageForm* form : {&kTensorflowForm, &kXlaForm}) {
+      auto failure = first.empty() ? std::nullopt : form->start(whole);
+      if (!failure) continue;
+      found(std::move(*failure), whole, rank, before, *form, open);
+      return true;
+    }
+    const std::string_view text = trim(line);
+    const bool told =
+        contains(text, "xhausted") || contains(text, "EXHAUSTED") || contains(text, "OOM when allocating");
+    if (told && text.size() >= 60 && text.size() < 400) open.cut = text;
+    return !open.cut.empty();
+  }
+
   struct Open {
     size_t failure = kNone;
     size_t summary = kNone;
+    std::string cut;  // a line that may go on in the next
     const MessageForm* form = nullptr;
     OptionalBytes device_limit;  // XLA tells it once, before or after the failures that it explains
   };

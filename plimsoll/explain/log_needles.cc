@@ -137,6 +137,8 @@ const Needles& log_needles() {
       "size is too small",
       // Those of single ones.
       "job hard limit",
+      "sted: Out",
+      "failed with status 5",
       "cudnn handle: CUDNN",
       "get convolution algorithm",
       "insufficient workspace",

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 
 #include "plimsoll/base/bytes.h"
@@ -309,7 +310,16 @@ class Verdict {
        fmt::format("{} found no device memory: a library needs its own beside the tensors", failure_.subject));
   }
 
+  // What is reserved at the start is a share of the card; where the reserve grows, it grows by powers of two.
+  bool reserve_grows() const {
+    return failure_.requested_bytes && std::has_single_bit(static_cast<uint64_t>(wanted()));
+  }
+
   void preallocation() {
+    if (reserve_grows()) {
+      return is(Cause::device_full, Confidence::low,
+                fmt::format("The allocator's reserve could not grow by {}", text(failure_.requested_bytes)));
+    }
     is(Cause::other_process, Confidence::low,
        fmt::format("{} could not reserve {} when it started: someone else already holds part of the device",
                    failure_.framework == Framework::jax ? "JAX" : "TensorFlow", text(failure_.requested_bytes)));

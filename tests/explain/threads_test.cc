@@ -194,12 +194,14 @@ TEST(Threads, TheNinthSet) { expect_bounds(score_of("ninth")); }
 
 TEST(Threads, TheTenthSet) { expect_bounds(score_of("tenth")); }
 
+TEST(Threads, TheEleventhSet) { expect_bounds(score_of("eleventh")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;
   std::set<std::string> kinds;
-  for (const std::string half :
-       {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"}) {
+  for (const std::string half : {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh", "eighth",
+                                 "ninth", "tenth", "eleventh"}) {
     for (const Case& item : read_half(half)) {
       ++(item.cause == "none" ? traps : failures);
       if (item.cause != "none") kinds.insert(item.family + item.framework);

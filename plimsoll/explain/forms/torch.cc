@@ -121,6 +121,13 @@ constexpr LineForm kForms[] = {
      .says = Cause::device_full,
      .sure = Confidence::medium,
      .headline = "The cudaMallocAsync allocator found no memory; it gives no figures"},
+    {.framework = Framework::torch,
+     .all = {"ot enough memory, use lower resolution"},  // the attention of Stable Diffusion's web page
+     .says = Cause::device_full,
+     .sure = Confidence::medium,
+     .headline = "Attention needs {requested} on the card, and {free} is free",
+     .figures = {{{&Failure::requested_bytes, "Need: ", {}, true}, {&Failure::free_bytes, "Have:", {}, true}}},
+     .task = Task::inference},
     // The host.
     {.framework = Framework::unknown,
      .backend = Backend::cpu,
