@@ -66,8 +66,15 @@ Version torch_version(std::string_view before) {
   return {};
 }
 
+// The file of the innermost frame; empty without a traceback.
+std::string_view innermost_file(std::string_view near) {
+  const size_t at = near.rfind("File \"");
+  return at == std::string_view::npos ? std::string_view{} : near.substr(at + 6, near.find('"', at + 6) - at - 6);
+}
+
 // A bare error of the host's belongs to the library whose call was under way.
 Framework owner_of(std::string_view near) {
+  if (has_any(innermost_file(near), {"/numpy/", "\\numpy\\"})) return Framework::numpy;
   if (has_any(near, {"/torch/", "torch/utils/data"})) return Framework::torch;
   if (has_any(near, {"/tensorflow/", "/keras/"})) return Framework::tensorflow;
   return Framework::unknown;
@@ -111,8 +118,13 @@ constexpr Mark kMarks[] = {{"rror: CUDA out of memory", Framework::torch},
                            {"onnxruntime", Framework::onnxruntime},
                            {"nvinfer", Framework::tensorrt},
                            {"[TRT]", Framework::tensorrt},
+                           {"[TRT-LLM]", Framework::tensorrt},
+                           {"[TensorRT]", Framework::tensorrt},
+                           {"[TensorRT-LLM]", Framework::tensorrt},
                            {"ggml", Framework::ggml},
                            {"llama.cpp", Framework::ggml},
+                           {"whisper_init", Framework::ggml},
+                           {"raylet", Framework::ray},
                            {"org.apache.spark", Framework::spark},
                            {"Spark", Framework::spark},
                            {"slurm", Framework::slurm},
@@ -134,12 +146,6 @@ Framework marked(std::string_view text) {
   return mark == std::end(kMarks) ? Framework::unknown : mark->framework;
 }
 
-// The file of the innermost frame; empty without a traceback.
-std::string_view innermost_file(std::string_view near) {
-  const size_t at = near.rfind("File \"");
-  return at == std::string_view::npos ? std::string_view{} : near.substr(at + 6, near.find('"', at + 6) - at - 6);
-}
-
 // The line itself tells best, then the code that was running.
 Framework author_of(const Failure& failure, std::string_view near) {
   const Framework by_line = marked(failure.message);
@@ -150,9 +156,10 @@ Framework author_of(const Failure& failure, std::string_view near) {
 void tell_xla(std::string_view near, Failure& failure) {
   const std::string_view close = tail(near, 2048);
   if (has_any(failure.message, {"xla_client/xla_", "Bad StatusOr access"}) ||
-      has_any(close, {"torch_xla", "xla_client/xla_"})) {
+      has_any(close,
+              {"torch_xla", "xla_client/xla_", "Exception in device=TPU", "RuntimeError: Resource exhausted: From"})) {
     failure.framework = Framework::torch;
-  } else if (has_any(close, {"keras/src/backend/tensorflow", "tensorflow/python", "/tensorflow/"})) {
+  } else if (has_any(close, {"keras/src/backend/tensorflow", "tensorflow/python", "-packages/tensorflow/"})) {
     failure.framework = Framework::tensorflow;
   }
 }
@@ -182,6 +189,14 @@ void tell_library(std::string_view near, Failure& failure) {
   if (foreign || author != Framework::unknown) failure.framework = author;
 }
 
+// PyTorch's word for what the driver said ends with it; a program that goes on with a source of its own is another.
+void tell_driver(Failure& failure) {
+  const auto rest = after(failure.message, "out of memory");
+  const bool source = rest && has_any(*rest, {".cu", ".cpp", ".cc:", ".h:", ".hpp"});
+  const bool known = has_any(failure.message, {"Error: CUDA error", "Error: HIP error", "ggml", "c10", "torch"});
+  if (failure.says == Cause::unknown && source && !known) failure.framework = marked(failure.message);
+}
+
 // Words that name no memory speak of the one that the program works with.
 void tell_fallback(std::string_view before, std::string_view near, Failure& failure) {
   failure.framework = author_of(failure, near);
@@ -192,7 +207,7 @@ void tell_fallback(std::string_view before, std::string_view near, Failure& fail
   if (!device && failure.framework != Framework::torch && failure.framework != Framework::jax) return;
   failure.arena = Arena::device;
   failure.backend = Backend::unknown;
-  const bool allocates = failure.requested_bytes || has_any(failure.message, {"alloc", "Alloc"});
+  const bool allocates = failure.requested_bytes || has_any(failure.message, {"alloc", "Alloc", "ot enough memory"});
   failure.says = allocates ? Cause::device_full : Cause::unknown;
 }
 
@@ -220,19 +235,44 @@ void tell_pinned(std::string_view before, Failure& failure) {
   failure.says.reset();
 }
 
+// Metal's word is PyTorch's where its shaders are spoken of.
+void tell_metal(std::string_view before, Failure& failure) {
+  if (!contains(failure.message, "CommandBufferCallbackErrorOutOfMemory")) return;
+  if (has_any(tail(before, 1024), {"Metal Performance Shaders", "/torch/"})) failure.framework = Framework::torch;
+}
+
+// SGLang tells what is free while it captures graphs: next to nothing is left when the driver refuses.
+void tell_free(std::string_view before, Failure& failure) {
+  const std::string_view near = tail(before, 4096);
+  const size_t at = std::max(near.rfind("avail_mem=") + 1, near.rfind("avail mem=") + 1);  // npos + 1 is 0
+  if (at == 0 || failure.says != Cause::unknown) return;
+  failure.free_bytes = leading_size(near.substr(at + 9), Units::binary);
+  if (!failure.free_bytes || *failure.free_bytes > kGiB) return;
+  failure.says = Cause::device_full;
+  failure.headline = "The driver refused memory, and {free} of the card was free";
+}
+
 }  // namespace
 
 void add_context(std::string_view before, Failure& failure) {
   const std::string_view near = nearest(before);
   failure.place = user_frame_of_traceback(before);
   tell_pinned(before, failure);
+  if (failure.framework == Framework::torch && failure.arena == Arena::device_direct) tell_free(before, failure);
   if (failure.is_fallback) tell_fallback(before, near, failure);
   if (failure.framework == Framework::jax) tell_xla(near, failure);
   if (failure.framework == Framework::spark) tell_java(before, failure);
-  if (failure.framework == Framework::torch && failure.arena == Arena::device_direct) tell_library(near, failure);
+  if (failure.framework == Framework::torch && failure.arena == Arena::device_direct) {
+    tell_library(near, failure);
+    tell_driver(failure);
+  }
   const bool nobodys = failure.framework == Framework::unknown && failure.arena == Arena::device;
-  if (nobodys && !failure.is_fallback) failure.framework = marked(failure.message);
-  if (failure.framework == Framework::unknown && failure.arena == Arena::host) {
+  if (nobodys && !failure.is_fallback) {
+    failure.framework = marked(failure.message);
+    tell_metal(before, failure);
+  }
+  const bool host = failure.arena == Arena::host || failure.arena == Arena::worker;
+  if (failure.framework == Framework::unknown && host) {
     failure.framework = owner_of(near);
     if (contains(near, "torch/utils/data")) failure.subject = "DataLoader workers";
   }

@@ -17,13 +17,20 @@ bool same_request(OptionalBytes a, OptionalBytes b) {
   return std::abs(*a - *b) <= std::max(*a, *b) / 50;
 }
 
+// "Killed process 15617 (python3) total-vm:…" -> "python3"
+std::string_view killed_program(const Diagnosis& diagnosis) {
+  if (diagnosis.framework != Framework::kernel || !contains(diagnosis.message, "Killed process ")) return {};
+  return between(diagnosis.message, "(", ")").value_or("");
+}
+
 // The same on another rank or device, or the same again.
 bool is_same(const Diagnosis& a, const Diagnosis& b) {
   if (a.cause != b.cause || a.framework != b.framework || a.backend != b.backend) return false;
   if (!same_request(a.requested_bytes, b.requested_bytes)) return false;
   const bool elsewhere = a.rank != b.rank || a.device != b.device;
   const bool same_place = a.place == b.place || a.place.empty() || b.place.empty();
-  return elsewhere ? same_place : same_place && a.headline == b.headline;
+  const bool same_program = !killed_program(a).empty() && killed_program(a) == killed_program(b);
+  return elsewhere ? same_place : same_place && (a.headline == b.headline || same_program);
 }
 
 // 3 for the kernel's report, 2 for those who watch from outside, 1 for a launcher that saw a process die, 0 for others.

@@ -44,7 +44,7 @@ class Collector {
     if (const auto bytes = announced_device_bytes(rest)) device_bytes_ = bytes;
     if (contains(rest, "Skipping tactic")) return drop_warning(open);
     if (went_on_with_less(rest)) return drop_probe();
-    if (contains(rest, "Could not find any implementation for node")) return no_tactic_left(open);
+    if (contains(rest, "ould not find any implementation for node") && no_tactic_left(rest, open)) return true;
     if (const auto summary = start_memory_summary(rest)) {
       open.summary = findings_.summaries.size();
       findings_.summaries.push_back(*summary);
@@ -57,20 +57,39 @@ class Collector {
         return true;
       }
     }
-    return continues(rest, open);
+    return joins(rest, rank, before, open) || continues(rest, open);
   }
 
  private:
   static constexpr size_t kNone = SIZE_MAX;
+  struct Open;
 
   // PyTorch's hint names the switch whether it is on or not; any other mention is somebody setting it.
   void note_settings(std::string_view line) {
     if (contains(line, "expandable_segments:True") && !contains(line, "try setting")) expandable_is_on_ = true;
   }
 
+  // "Resource exhausted: Out" at the end of a line that a terminal cut, and "of memory while trying to allocate …".
+  bool joins(std::string_view line, const std::string& rank, std::string_view before, Open& open) {
+    const std::string first = std::exchange(open.cut, "");
+    const std::string whole = first + " " + std::string(trim(line));
+    for (const MessageForm* form : {&kTensorflowForm, &kXlaForm}) {
+      auto failure = first.empty() ? std::nullopt : form->start(whole);
+      if (!failure) continue;
+      found(std::move(*failure), whole, rank, before, *form, open);
+      return true;
+    }
+    const std::string_view text = trim(line);
+    const bool told =
+        contains(text, "xhausted") || contains(text, "EXHAUSTED") || contains(text, "OOM when allocating");
+    if (told && text.size() >= 60 && text.size() < 400) open.cut = text;
+    return !open.cut.empty();
+  }
+
   struct Open {
     size_t failure = kNone;
     size_t summary = kNone;
+    std::string cut;  // a line that may go on in the next
     const MessageForm* form = nullptr;
     OptionalBytes device_limit;  // XLA tells it once, before or after the failures that it explains
   };
@@ -169,6 +188,7 @@ class Collector {
 
   // TensorRT logs an error for each tactic that has no room, and then takes another.
   bool drop_warning(Open& open) {
+    tactic_line_ = findings_.lines;
     while (!findings_.failures.empty()) {
       const Failure& last = findings_.failures.back();
       if (last.framework != Framework::tensorrt || last.raised) break;
@@ -182,14 +202,31 @@ class Collector {
   }
 
   // Unless no other is left.
-  bool no_tactic_left(Open& open) {
-    if (!skipped_ || findings_.failures.size() >= kMostFailures) return false;
+  bool no_tactic_left(std::string_view line, Open& open) {
+    const bool warned = tactic_line_ > 0 && findings_.lines - tactic_line_ <= kNear;
+    if (!(skipped_ || warned) || findings_.failures.size() >= kMostFailures) return false;
+    if (skipped_) {
+      --findings_.not_failures;
+    } else {
+      skipped_ = without_tactic(line);
+    }
     skipped_->raised = true;
     open.failure = findings_.failures.size();
     open.form = &kTableForm;
     findings_.failures.push_back(*std::exchange(skipped_, std::nullopt));
-    --findings_.not_failures;
     return true;
+  }
+
+  Failure without_tactic(std::string_view line) const {
+    Failure failure;
+    failure.framework = Framework::tensorrt;
+    failure.backend = Backend::cuda;
+    failure.task = Task::inference;
+    failure.says = Cause::workspace;
+    failure.headline = "No tactic of a layer fits the memory that is free on the device";
+    failure.message = trim(line).substr(0, 600);
+    failure.line = findings_.lines;
+    return failure;
   }
 
   bool repeats(const Failure& failure, Open& open, const MessageForm& form) {
@@ -210,6 +247,7 @@ class Collector {
   bool expandable_is_on_ = false;
   OptionalBytes device_bytes_;      // as a framework announced it when it started
   std::optional<Failure> skipped_;  // the last tactic that had no room
+  int64_t tactic_line_ = 0;         // where one was last skipped
 };
 
 // Logs that PowerShell wrote are UTF-16. All that matters in them is ASCII.

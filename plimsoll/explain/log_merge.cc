@@ -34,10 +34,12 @@ bool is_ancient_echo(const Failure& later, const Failure& known) {
   return ancient(later) && ancient(known) && later.line - known.line < 200;
 }
 
-// TensorFlow tries to reserve the card, or to pin memory, again and again with less.
+// TensorFlow tries to reserve the card, or to pin memory, again and again with less, and to start cuDNN.
 bool merge_retry(const Failure& later, Failure& known) {
-  const bool retry = later.subject == known.subject && later.framework == known.framework &&
-                     (later.subject == "preallocation" || later.subject == "pinned");
+  const bool again = later.subject == known.subject && (later.subject == "preallocation" || later.subject == "pinned");
+  const bool pinned = later.arena == Arena::pinned_host && known.arena == Arena::pinned_host && !later.raised;
+  const bool handle = later.subject == "cuDNN" && known.arena == Arena::device_direct;
+  const bool retry = later.framework == known.framework && (again || pinned || handle);
   if (retry) ++known.occurrences;
   return retry;
 }
@@ -71,7 +73,8 @@ bool merge_allocator(const Failure& later, Failure& known) {
     known = later;
     return true;
   }
-  const bool exception = !known.raised && later.raised && later.line - known.line < 400 && later.arena == known.arena;
+  const bool same_memory = later.arena == known.arena || known.arena == Arena::pinned_host;
+  const bool exception = !known.raised && later.raised && later.line - known.line < 400 && same_memory;
   if (!one_family || (!exception && !same_size(later.requested_bytes, known.requested_bytes))) return false;
   known.framework = later.framework;
   known.raised = known.raised || later.raised;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 
 #include "plimsoll/base/bytes.h"
@@ -166,7 +167,8 @@ class Verdict {
     if (failure_.largest_free_bytes && idle() >= wanted() && *failure_.largest_free_bytes < wanted()) return true;
     if (failure_.framework != Framework::torch || !failure_.allocated_bytes || !failure_.requested_bytes) return false;
     if (spills_to_host()) return false;
-    return idle() >= wanted() && (idle() >= limit() / 50 || (idle() / 4 >= wanted() && idle() >= limit() / 200));
+    // Allocators keep a percent or two in pieces when all is well; that much does not explain a full card.
+    return idle() >= wanted() && (idle() >= limit() / 100 * 3 || (idle() / 16 >= wanted() && idle() >= limit() / 100));
   }
 
   // Windows lends RAM to the card when it is full: PyTorch then holds more than the card has.
@@ -174,9 +176,12 @@ class Verdict {
     return failure_.total_bytes && failure_.allocated_bytes && *failure_.allocated_bytes > *failure_.total_bytes;
   }
 
-  // The driver has enough, and the allocator may not have it.
+  // The driver has enough, and the allocator may not have it. What is free on a full card may be a little more than
+  // the request: allocators ask the driver for whole segments, and what it has left lies in pieces.
   bool has_room_beyond() const {
     if (!failure_.free_bytes || *failure_.free_bytes < wanted() || !failure_.requested_bytes) return false;
+    const int64_t leftover = failure_.total_bytes ? *failure_.total_bytes / 50 : 64 * kMiB;
+    if (!failure_.allowed_bytes && *failure_.free_bytes < leftover) return false;
     if (failure_.backend == Backend::tpu || failure_.framework == Framework::paddle) return false;
     return !failure_.allowed_bytes || !failure_.total_bytes || *failure_.allowed_bytes < *failure_.total_bytes;
   }
@@ -241,7 +246,8 @@ class Verdict {
 
   // Live tensors fill what may be had. Of what kind they are, a message does not tell.
   void full() {
-    if (failure_.framework == Framework::jax && has_composition()) return composition();
+    const bool xla = failure_.framework == Framework::jax || failure_.backend == Backend::tpu;
+    if (xla && has_composition()) return composition();
     const bool known = knows_limit() && failure_.allocated_bytes && *failure_.allocated_bytes >= limit() / 10 * 6;
     const bool some = failure_.free_bytes || failure_.used_percent || (knows_limit() && failure_.allocated_bytes);
     is(Cause::device_full, known ? Confidence::high : some ? Confidence::medium : Confidence::low, full_headline());
@@ -288,6 +294,12 @@ class Verdict {
   void composition() {
     const int64_t parameters = *held("parameter");
     const int64_t temporaries = *held("temp");
+    const int64_t outputs = held("maybe_live_out").value_or(0);
+    if (outputs > std::max(parameters, temporaries)) {
+      return is(Cause::device_full, Confidence::medium,
+                fmt::format("The program's outputs need {} beside {} for temporaries", format_bytes(outputs),
+                            format_bytes(temporaries)));
+    }
     is(temporaries >= parameters ? Cause::activations : Cause::parameters_and_optimizer, Confidence::medium,
        fmt::format("The program needs {} for its arguments and {} for temporaries", format_bytes(parameters),
                    format_bytes(temporaries)));
@@ -298,7 +310,16 @@ class Verdict {
        fmt::format("{} found no device memory: a library needs its own beside the tensors", failure_.subject));
   }
 
+  // What is reserved at the start is a share of the card; where the reserve grows, it grows by powers of two.
+  bool reserve_grows() const {
+    return failure_.requested_bytes && std::has_single_bit(static_cast<uint64_t>(wanted()));
+  }
+
   void preallocation() {
+    if (reserve_grows()) {
+      return is(Cause::device_full, Confidence::low,
+                fmt::format("The allocator's reserve could not grow by {}", text(failure_.requested_bytes)));
+    }
     is(Cause::other_process, Confidence::low,
        fmt::format("{} could not reserve {} when it started: someone else already holds part of the device",
                    failure_.framework == Framework::jax ? "JAX" : "TensorFlow", text(failure_.requested_bytes)));

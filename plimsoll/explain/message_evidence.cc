@@ -94,6 +94,9 @@ void add_facts(const Failure& failure, const MemorySummary* summary, Diagnosis& 
 }  // namespace
 
 Failure with_own_process(Failure failure) {
+  // Some drivers tell 0 bytes of a process that holds the card.
+  const bool told = failure.process_bytes && failure.allocated_bytes;
+  if (told && *failure.process_bytes < *failure.allocated_bytes / 2) failure.process_bytes.reset();
   if (failure.process_bytes || !failure.allocated_bytes || failure.processes.empty()) return failure;
   const int64_t reserved = *failure.allocated_bytes + holes(failure);
   const int64_t slack = std::max(2 * kGiB, failure.total_bytes.value_or(0) / 20);  // a context, libraries

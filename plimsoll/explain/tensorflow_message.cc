@@ -90,6 +90,16 @@ std::optional<Failure> start_pinned(std::string_view line) {
   return failure;
 }
 
+// tf.data puts batches together in RAM.
+std::optional<Failure> start_pipeline(std::string_view line) {
+  if (!contains(line, "Failed to allocate memory for the batch of component ")) return std::nullopt;
+  Failure failure = of_tensorflow();
+  failure.arena = Arena::host;
+  failure.backend = Backend::cpu;
+  failure.subject = "tf.data";
+  return failure;
+}
+
 // "failed to alloc 68719476736 bytes unified memory; result: CUDA_ERROR_OUT_OF_MEMORY"
 std::optional<Failure> start_unified(std::string_view line) {
   if (!contains(line, "bytes unified memory") || !contains(line, "CUDA_ERROR_OUT_OF_MEMORY")) return std::nullopt;
@@ -115,14 +125,31 @@ std::optional<Failure> start_allocator(std::string_view line) {
   return failure;
 }
 
-// TensorFlow takes the whole card when it starts; when that fails, it tries with less.
-std::optional<Failure> start_preallocation(std::string_view line) {
-  if (!contains(line, "failed to allocate ") || !contains(line, "CUDA_ERROR_OUT_OF_MEMORY")) return std::nullopt;
-  if (contains(line, "cuMemAllocAsync")) return std::nullopt;  // one request, not the whole card: XLA's reader has it
+// cuDNN has no word for it, but where TensorFlow holds the card it is most often memory.
+std::optional<Failure> start_convolution(std::string_view line) {
+  const bool handle = contains(line, "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR");
+  if (!handle && !contains(line, "Failed to get convolution algorithm")) return std::nullopt;
   Failure failure = of_tensorflow();
   failure.framework = owner_of(line);
   failure.arena = Arena::device_direct;
   failure.backend = Backend::cuda;
+  failure.says = Cause::workspace;
+  failure.sure = Confidence::low;
+  failure.headline = "cuDNN did not start; most often the framework's own reserve left it no memory on the card";
+  failure.subject = "cuDNN";
+  return failure;
+}
+
+// TensorFlow takes the whole card when it starts; when that fails, it tries with less.
+std::optional<Failure> start_preallocation(std::string_view line) {
+  const bool rocm = contains(line, "from device: hipError") || contains(line, "from device: HIP_ERROR");
+  const bool refused = rocm || contains(line, "CUDA_ERROR_OUT_OF_MEMORY");
+  if (!contains(line, "failed to allocate ") || !refused) return std::nullopt;
+  if (contains(line, "cuMemAllocAsync")) return std::nullopt;  // one request, not the whole card: XLA's reader has it
+  Failure failure = of_tensorflow();
+  failure.framework = owner_of(line);
+  failure.arena = Arena::device_direct;
+  failure.backend = rocm ? Backend::rocm : Backend::cuda;
   failure.raised = false;
   failure.requested_bytes = size_before(line, " bytes) from device");
   if (!failure.requested_bytes) failure.requested_bytes = size_after(line, "failed to allocate ");
@@ -131,8 +158,8 @@ std::optional<Failure> start_preallocation(std::string_view line) {
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form :
-       {start_exception, start_allocator, start_preallocation, start_eager, start_pinned, start_unified}) {
+  for (const auto form : {start_exception, start_allocator, start_preallocation, start_convolution, start_eager,
+                          start_pinned, start_pipeline, start_unified}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

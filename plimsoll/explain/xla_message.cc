@@ -96,13 +96,29 @@ std::optional<Failure> start_code(std::string_view line) {
   return failure;
 }
 
+// "cuda_dnn.cc:411] Memory usage: 4390912 bytes free, 25438126080 bytes total.", after cuDNN did not start: it is for
+// want of memory only when next to nothing is free.
+std::optional<Failure> start_handle(std::string_view line) {
+  const auto rest = contains(line, "cuda_dnn.cc") ? after(line, "Memory usage: ") : std::nullopt;
+  const auto free = rest ? size_before(*rest, " free") : std::nullopt;
+  const auto total = rest ? size_before(*rest, " total") : std::nullopt;
+  if (!free || !total || *free >= *total / 50) return std::nullopt;
+  Failure failure = of_xla();
+  failure.arena = Arena::device_direct;
+  failure.backend = Backend::cuda;
+  failure.free_bytes = free;
+  failure.total_bytes = total;
+  failure.subject = "cuDNN";
+  return failure;
+}
+
 std::optional<Failure> start_dump(std::string_view line) {
   return contains(line, "BufferAssignment OOM Debugging") ? std::optional(of_xla()) : std::nullopt;
 }
 
 std::optional<Failure> start(std::string_view line) {
-  for (const auto form :
-       {start_runtime, start_stream_ordered, start_compiler, start_requirement, start_buffer, start_code, start_dump}) {
+  for (const auto form : {start_runtime, start_stream_ordered, start_compiler, start_requirement, start_buffer,
+                          start_code, start_handle, start_dump}) {
     if (auto failure = form(line)) return failure;
   }
   return std::nullopt;

@@ -53,6 +53,19 @@ TEST(Fold, AKillIsToldOnceByWhoKnowsMost) {
   EXPECT_EQ(explanation.diagnoses[0].cause, Cause::cgroup_limit);
 }
 
+TEST(Fold, KillsOfOneProgramAreOneDiagnosis) {
+  const auto kill = [](int pid, std::string_view name) {
+    return fmt::format(
+        "[{}.5] Memory cgroup out of memory: Killed process {} ({}) total-vm:9000000kB, anon-rss:{}kB, "
+        "file-rss:0kB, shmem-rss:0kB\n",
+        pid, pid, name, 4000 + pid);
+  };
+  const Explanation same = explain_text(kill(40, "python3") + kill(41, "python3") + kill(42, "python3"));
+  ASSERT_EQ(same.diagnoses.size(), 1u);
+  EXPECT_EQ(same.diagnoses[0].occurrences, 3);
+  EXPECT_EQ(explain_text(kill(40, "python3") + kill(41, "java")).diagnoses.size(), 2u);
+}
+
 TEST(Fold, RanksReadAsRanges) {
   EXPECT_EQ(ranks_text({"rank0", "rank1", "rank2", "rank5"}), "ranks 0-2, 5");
   EXPECT_EQ(ranks_text({"1,0", "1,1"}), "ranks 0-1");

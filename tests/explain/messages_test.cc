@@ -394,5 +394,24 @@ TEST(Trap, MemoryOutsideTheFramework) {
   EXPECT_EQ(cause_of(modern("0", "10.00 MiB", "", "23.60 GiB", "1.00 MiB")), Cause::outside_framework);
 }
 
+TEST(DriverMessage, OfAnotherProgramIsNotPyTorchs) {
+  const auto framework = [](std::string_view line) {
+    const LogFindings findings = read(line);
+    return findings.failures.empty() ? Framework::plimsoll : findings.failures[0].framework;
+  };
+  EXPECT_EQ(framework("[Fatal] CUDA error: out of memory /src/cuda_histogram.cpp 120"), Framework::unknown);
+  EXPECT_EQ(framework("RuntimeError: CUDA error: out of memory"), Framework::torch);
+}
+
+TEST(XlaMessage, CudnnWithoutAHandleIsMemoryOnlyOnAFullCard) {
+  const std::string handle = "E xla/stream_executor/cuda/cuda_dnn.cc:407] Could not create cudnn handle: x\n";
+  const std::string usage = "E xla/stream_executor/cuda/cuda_dnn.cc:411] Memory usage: ";
+  const LogFindings full = read(handle + usage + "4390912 bytes free, 25438126080 bytes total.\n");
+  ASSERT_EQ(full.failures.size(), 1u);
+  EXPECT_EQ(full.failures[0].free_bytes, 4390912);
+  EXPECT_EQ(full.failures[0].total_bytes, 25438126080);
+  EXPECT_TRUE(read(handle + usage + "21438126080 bytes free, 25438126080 bytes total.\n").failures.empty());
+}
+
 }  // namespace
 }  // namespace plimsoll::explain

@@ -51,8 +51,12 @@ void for_every_audience(const Visit& visit) {
     for (size_t backend = 0; backend < kBackends; ++backend) {
       for (size_t task = 0; task < kTasks; ++task) {
         for (size_t cause = 0; cause < kCauses; ++cause) {
-          visit(rich(static_cast<Framework>(framework), static_cast<Backend>(backend), static_cast<Task>(task),
-                     static_cast<Cause>(cause)));
+          Situation situation = rich(static_cast<Framework>(framework), static_cast<Backend>(backend),
+                                     static_cast<Task>(task), static_cast<Cause>(cause));
+          for (const Arena arena : {Arena::worker, Arena::host}) {
+            situation.arena = arena;
+            visit(situation);
+          }
         }
       }
     }

@@ -101,7 +101,9 @@ void judge(const Case& item, Score& score) {
   const auto& diagnoses = explanation.diagnoses;
   if (item.cause == "none") {
     ++score.traps;
-    if (diagnoses.empty()) return;
+    const bool quiet = std::all_of(diagnoses.begin(), diagnoses.end(),
+                                   [](const Diagnosis& diagnosis) { return diagnosis.cause == Cause::healthy; });
+    if (quiet) return;
     ++score.false_alarms;
     return miss(score, item, "false alarm: " + diagnoses[0].headline);
   }
@@ -175,9 +177,9 @@ TEST(Threads, TheHalfThatWasHeldOut) {
 // docs/explain.md has the score of the first run.
 TEST(Threads, TheIndependentPart) { expect_bounds(score_of("independent")); }
 
-// Four sets collected from outside, one after the other, each scored once before a rule was changed for it;
-// docs/explain.md has those scores. The fourth is of every family, the fifth of programs far from deep learning, the
-// sixth and seventh of frameworks and servers.
+// Sets collected from outside, one after the other, each scored once before a rule was changed for it; docs/explain.md
+// has those scores. The fourth is of every family, the fifth of programs far from deep learning, the others of
+// frameworks, servers, kernels and schedulers.
 TEST(Threads, TheFourthSet) { expect_bounds(score_of("fourth")); }
 
 TEST(Threads, TheFifthSet) { expect_bounds(score_of("fifth")); }
@@ -186,18 +188,27 @@ TEST(Threads, TheSixthSet) { expect_bounds(score_of("sixth")); }
 
 TEST(Threads, TheSeventhSet) { expect_bounds(score_of("seventh")); }
 
+TEST(Threads, TheEighthSet) { expect_bounds(score_of("eighth")); }
+
+TEST(Threads, TheNinthSet) { expect_bounds(score_of("ninth")); }
+
+TEST(Threads, TheTenthSet) { expect_bounds(score_of("tenth")); }
+
+TEST(Threads, TheEleventhSet) { expect_bounds(score_of("eleventh")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;
   std::set<std::string> kinds;
-  for (const std::string half : {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh"}) {
+  for (const std::string half : {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh", "eighth",
+                                 "ninth", "tenth", "eleventh"}) {
     for (const Case& item : read_half(half)) {
       ++(item.cause == "none" ? traps : failures);
       if (item.cause != "none") kinds.insert(item.family + item.framework);
     }
   }
-  EXPECT_GE(failures, 450);
-  EXPECT_GE(traps, 80);
+  EXPECT_GE(failures, 650);
+  EXPECT_GE(traps, 130);
   EXPECT_GE(kinds.size(), 60u);
 }
 

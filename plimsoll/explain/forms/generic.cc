@@ -48,6 +48,13 @@ constexpr LineForm host_says(std::array<std::string_view, 3> all, std::string_vi
           .headline = headline};
 }
 
+// A process that was killed, as somebody who watched it says: it had no word itself.
+constexpr LineForm killed(std::array<std::string_view, 3> all, std::string_view headline = kSignal9) {
+  LineForm form = host_says(all, headline);
+  form.arena = Arena::worker;
+  return form;
+}
+
 constexpr LineForm own_limit(std::array<std::string_view, 3> all) {
   return {.backend = Backend::cpu,
           .arena = Arena::host,
@@ -71,6 +78,7 @@ constexpr LineForm kForms[] = {
     batch_system({"job killed: ", "mem", "exceeded limit"}),      // PBS
     batch_system({"has gone over ", "memory limit"}),             // HTCondor
     batch_system({"exceeded a memory resource limit"}),           // PBS, by mail
+    batch_system({"exceeds job hard limit \"h_"}),                // Grid Engine: h_vmem, h_rss, h_data
     batch_system({"Error R15 (Memory quota"}),                    // Heroku
     batch_system({"Container killed due to memory usage"}),       // ECS
     batch_system({"Memory limit of ", "exceeded with", "used"}),  // Cloud Run
@@ -94,9 +102,28 @@ constexpr LineForm kForms[] = {
      .headline = "The function was killed, most likely at the memory size that it was given"},
     host_says({"exit code 137", "OOM error"}, "The notebook's process was killed, most likely for want of RAM"),
     host_says({"use an instance type with more memory"}, "The job did not fit its instance's RAM"),
-    host_says({"excessive memory usage causing the Operating System to kill"},
-              "A worker process was killed; most often the machine ran out of RAM"),
+    killed({"excessive memory usage causing the Operating System to kill"},
+           "A worker process was killed; most often the machine ran out of RAM"),
     {.backend = Backend::cpu, .arena = Arena::host, .all = {"fork: Cannot allocate memory"}},
+    {.backend = Backend::cpu,
+     .arena = Arena::shared_memory,
+     .all = {"No space left on device", "/dev/shm"},
+     .says = Cause::shared_memory,
+     .sure = Confidence::medium,
+     .headline = "/dev/shm is full, which is small in containers"},
+    {.backend = Backend::cpu,
+     .arena = Arena::shared_memory,
+     .all = {"hared memory", "No space left on device"},
+     .says = Cause::shared_memory,
+     .sure = Confidence::medium,
+     .headline = "/dev/shm is full, which is small in containers",
+     .figures = {{{&Failure::requested_bytes, "requested size ("}}}},
+    {.backend = Backend::rocm,
+     .all = {"HSA_STATUS_ERROR_OUT_OF_RESOURCES", "Free mem : "},
+     .says = Cause::device_full,
+     .sure = Confidence::low,
+     .headline = "AMD's runtime found no resources; {free} of device memory was free",
+     .figures = {{{&Failure::free_bytes, "Free mem : "}}}},
     {.backend = Backend::cuda,
      .all = {"Out of GPU memory trying to allocate "},  // CUDA.jl; its pool's state follows
      .figures = {{{&Failure::requested_bytes, "trying to allocate "},
@@ -151,8 +178,7 @@ constexpr LineForm kForms[] = {
      .says = Cause::device_full,
      .sure = Confidence::medium,
      .headline = "The program does not fit the memory of the processor's tiles"},
-    {.framework = Framework::torch,
-     .backend = Backend::mps,
+    {.backend = Backend::mps,  // PyTorch's where it speaks
      .all = {"CommandBufferCallbackErrorOutOfMemory"},
      .none = {"error: Insufficient"},  // llama.cpp's line, which has its own reader
      .says = Cause::device_full,
@@ -197,18 +223,22 @@ constexpr LineForm kForms[] = {
     host_says({": out of memory allocating ", " after a total of "}, "A tool of the compiler ran out of RAM"),
     host_says({"Killed signal terminated program"}, "The compiler was killed; most often the machine ran out of RAM"),
     host_says({"internal compiler error: Killed"}, "The compiler was killed; most often the machine ran out of RAM"),
-    host_says({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
-    host_says({"srun: error:", "task ", ": Killed"}, kSignal9),
-    host_says({"interrupted by signal 9"}, kSignal9),  // PyCharm
-    host({"Reason: 'MemoryError()'"}),                 // multiprocessing
-    host_says({"exited on signal 9"}, kSignal9),       // mpirun
-    host_says({"died due to signal 9"}, kSignal9),     // nvcc
-    host_says({"signal 9 (SIGKILL)"}, kSignal9),
-    host_says({"signal: 9, SIGKILL"}, kSignal9),  // cargo
-    host_says({"Negsignal.SIGKILL"}, kSignal9),   // Airflow
-    host_says({"exited with return code -9"}, kSignal9),
-    host_says({"exited with exit code -9"}, kSignal9),
-    host_says({"zsh: killed "}, kSignal9),
+    killed({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
+    killed({"srun: error:", "task ", ": Killed"}),
+    killed({"interrupted by signal 9"}),                  // PyCharm
+    host({"Reason: 'MemoryError()'"}),                    // multiprocessing
+    killed({"was sent SIGKILL! Perhaps out of memory"}),  // gunicorn
+    killed({"died, killed by signal 9"}),                 // uWSGI
+    killed({"terminated by SIGKILL; not exp"}),           // supervisord
+    killed({"was terminated due to signal 9"}),           // gunicorn of old
+    killed({"exited on signal 9"}),                       // mpirun
+    killed({"died due to signal 9"}),                     // nvcc
+    killed({"signal 9 (SIGKILL)"}),
+    killed({"signal: 9, SIGKILL"}),  // cargo
+    killed({"Negsignal.SIGKILL"}),   // Airflow
+    killed({"exited with return code -9"}),
+    killed({"exited with exit code -9"}),
+    killed({"zsh: killed "}),
     host_says({"No more memory available."}, "The program's own word: the host has no more memory"),  // Mathematica
     own_limit({"circuit_breaking_exception", "larger than the limit"}),                               // Elasticsearch
     own_limit({"cache resources exhausted"}),                                                         // ImageMagick

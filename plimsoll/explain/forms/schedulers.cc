@@ -18,11 +18,12 @@ constexpr LineForm slurm(std::array<std::string_view, 3> all) {
           .headline = kSlurm};
 }
 
-constexpr LineForm pod(std::array<std::string_view, 3> all) {
+constexpr LineForm pod(std::array<std::string_view, 3> all, std::array<std::string_view, 2> none = {}) {
   return {.framework = Framework::kubernetes,
           .backend = Backend::cpu,
           .arena = Arena::cgroup,
           .all = all,
+          .none = none,
           .says = Cause::cgroup_limit,
           .sure = Confidence::high,
           .headline = kPod};
@@ -37,13 +38,17 @@ constexpr LineForm kForms[] = {
     slurm({"srun: error:", "Out Of Memory"}),
     slurm({"sacct", "OUT_OF_MEMORY"}),
     slurm({"State: OUT_OF_MEMORY"}),
+    slurm({"State=OUT_OF_MEMORY"}),
+    slurm({"OUT_OF_MEMORY", "0:125"}),  // Slurm's exit code for it
     slurm({"CANCELLED AT ", "DUE TO MEMORY LIMIT"}),
     slurm({" OUT_OF_ME+ "}),  // sacct's narrow column
     pod({"Reason:", "OOMKilled"}),
     pod({"\"reason\":", "\"OOMKilled\""}),
     pod({"reason:OOMKilled"}),
+    pod({"reason: OOMKilled"}, {"termination reason"}),  // the latter is Spark's
     pod({" OOMKilled  ", "/"}),
     pod({"was OOMKilled"}),
+    pod({"OOMKilled", "exit code 137"}),
     pod({"Reason [OOMKilled]"}),
     pod({" container oom "}),  // docker events
     pod({"OOMKilled\": true"}),
