@@ -120,11 +120,36 @@ TEST(CliLoop, TwoInterruptsEndItAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
+// u8 images in which each sample is of its own shade, as numpy.save writes them, and their labels.
+void write_samples(const std::string& folder, int count) {
+  fs::create_directories(folder);
+  const auto write = [&](const std::string& name, const std::string& shape, const std::string& values) {
+    std::string header = fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': {}, }}", shape);
+    header.resize(117, ' ');
+    std::ofstream(folder + "/" + name, std::ios::binary)
+        << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n'
+        << values;
+  };
+  std::string pixels;
+  std::string labels;
+  for (int i = 0; i < count; ++i) {
+    pixels.append(784, static_cast<char>(i % 251));
+    labels += static_cast<char>(i % 10);
+  }
+  write("x.npy", fmt::format("({}, 1, 28, 28)", count), pixels);
+  write("y.npy", fmt::format("({},)", count), labels);
+}
+
 TEST(CliLoop, CtrlCDoesNotWaitForTheMicroBatchesOfAStep) {
   const Folder folder;
+  write_samples(folder / "data", 3000);
   const std::string run = fmt::format(
-      "train lenet --batch 2048 --budget 48MiB --threads 1 --no-measure --schedule cosine --steps 4 --checkpoint ");
-  ASSERT_EQ(run_cli(fmt::format("{}{}", run, folder / "whole")).status, 0);
+      "train lenet --data {} --batch 1024 --budget 40MiB --threads 1 --no-measure --schedule cosine --steps 4 "
+      "--checkpoint ",
+      folder / "data");
+  const Outcome whole = run_cli(fmt::format("{}{} --json", run, folder / "whole"));
+  ASSERT_EQ(whole.status, 0) << whole.output;
+  EXPECT_GT(nlohmann::json::parse(whole.output.substr(whole.output.find('{')))["micro_batches"].size(), 3U);
   Process process(words_of(fmt::format("{}{} --log {}", run, folder / "run", folder / "log")));
   ASSERT_TRUE(wait_for_lines(folder / "log", 1));
   process.send(SIGINT);

@@ -187,28 +187,6 @@ TEST(Loop, EvaluationsThatAreNotFiniteAreNoBetter) {
   EXPECT_FALSE(newest_checkpoint(folder / "run"));
 }
 
-// Weights after 3 steps of a batch in micro-batches; stopped between those of step 2 where that is asked for.
-std::vector<float> weights_in_micro_batches(const std::string& folder, bool stops, EndOfLoop end, int64_t steps) {
-  Training training(zoo("lenet"), {.batch = 256, .budget = "140MiB", .threads = 1, .measure = false});
-  EXPECT_GT(training.plan().micro_batches.size(), 1U) << training.plan().unplanned_bytes;
-  LoopOptions options{.steps = 3, .schedule = {.rate = 2e-3}, .checkpoint = {.folder = folder, .resume = true}};
-  int64_t asked = 0;
-  if (stops) options.stops = [&] { return training.steps() == 1 && ++asked > 1; };
-  const LoopResult result = Loop(training, std::make_shared<Rounds>(1024, 256), options).run();
-  EXPECT_EQ(result.end, end);
-  EXPECT_EQ(result.steps, steps);
-  return training.read("conv1.weight");
-}
-
-TEST(Loop, AStepThatIsGivenUpBetweenMicroBatchesLeavesNoTrace) {
-  if (!tests_the_host()) GTEST_SKIP() << "budgets of the host";
-  const TemporaryFolder folder("plimsoll-loop-");
-  const std::vector<float> whole = weights_in_micro_batches(folder / "whole", false, EndOfLoop::done, 3);
-  weights_in_micro_batches(folder / "run", true, EndOfLoop::stopped, 1);
-  EXPECT_EQ(Checkpoint(folder / "run").state().data, (DataPosition{0, 256}));
-  EXPECT_EQ(weights_in_micro_batches(folder / "run", false, EndOfLoop::done, 3), whole);
-}
-
 TEST(Loop, LogsStepsAndCutsOffWhatIsDoneAgain) {
   const TemporaryFolder folder("plimsoll-loop-");
   const auto run = [&](int64_t steps, bool forget) {
