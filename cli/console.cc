@@ -32,7 +32,7 @@ void end_by(int signal) {
   if (progress_is_shown != 0) write_to_stderr(kErase);
   if (finishes_first != 0 && interrupted == 0) {
     interrupted = 1;
-    write_to_stderr("plimsoll: stops after this step, with a checkpoint; once more ends it at once\n");
+    write_to_stderr("plimsoll: stops after this step or micro-batch, with a checkpoint; once more ends it at once\n");
     return;
   }
   write_to_stderr(signal == SIGINT ? "plimsoll: interrupted (SIGINT)\n" : "plimsoll: terminated (SIGTERM)\n");

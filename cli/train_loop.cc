@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -42,6 +43,8 @@ struct BudgetRun {
   double waited_s = 0;             // for data, until now
   int64_t earlier_peak_bytes = 0;  // of the process, before the budget was last changed
   std::chrono::steady_clock::time_point told = {};
+  bool has_least_data = false;  // buffers of data are the least there can be, for the step to fit
+  bool told_not_finite = false;
 
   // Beside the new budget, what the process took before says nothing.
   void forget_peak() {
@@ -235,6 +238,14 @@ void show_step(BudgetRun& run, const train::LoopOptions::Step& step) {
        format_seconds(step.seconds), run.note());
 }
 
+void tell_not_finite(BudgetRun& run, const train::LoopOptions::Step& step) {
+  if (std::isfinite(step.loss) || std::exchange(run.told_not_finite, true)) return;
+  tell(
+      "note: the loss of step {} is {}: try a lower --lr, --warmup or --clip; no checkpoint is written while it is "
+      "so\n",
+      step.step, step.loss);
+}
+
 void show_micro_batches(BudgetRun& run, train::FittedTraining& training) {
   if (!shows_progress()) return;
   training.set_on_micro_batch([&](int64_t done) {
@@ -290,10 +301,18 @@ train::LoopOptions loop_options(const TrainOptions& options, const train::RunDat
   return loop;
 }
 
+// Buffers of data go with a budget that changed.
+void resize_data(BudgetRun& run, train::FittedTraining& training) {
+  const int64_t others = training.reserved_bytes() - run.data.reserved_bytes;
+  train::limit_data(run.data, run.options.data, run.has_least_data ? 0 : run.budget.bytes);
+  training.set_reserved_bytes(others + run.data.reserved_bytes);
+}
+
 void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraining& training) {
   loop.on_step = [&](const train::LoopOptions::Step& step) {
     profile_step(run, training, step.seconds);
     show_step(run, step);
+    tell_not_finite(run, step);
   };
   loop.on_evaluation = [](int64_t step, const train::Metrics& metrics) {
     tell("step {}  evaluation: {}\n", step, metrics_text(metrics));
@@ -304,6 +323,7 @@ void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraini
   };
   loop.between_steps = [&] {
     if (!run.file.changes(run.budget)) return;
+    resize_data(run, training);
     if (auto no_fit = training.fit(run.budget)) throw BudgetRefused{std::move(*no_fit)};
     run.forget_peak();
     show_plan(run, training);
@@ -360,9 +380,11 @@ int end_of(const TrainOptions& options, const train::LoopResult& result) {
   return kInterrupted;
 }
 
-void tell_data(const train::RunData& data) {
+void tell_data(const train::RunData& data, const std::string& precision) {
   if (data.batches) tell("data: {}\n", data.batches->pipeline().source().describe());
-  if (data.evaluation) tell("evaluation: {}\n", data.evaluation->pipeline().source().describe());
+  if (!data.evaluation) return;
+  tell("evaluation: {}\n", data.evaluation->pipeline().source().describe());
+  if (precision != "f32") tell("note: evaluation computes in f32, with the f32 weights of training\n");
 }
 
 void tell_skipped(const train::RunData& data) {
@@ -405,7 +427,7 @@ int train_within(const TrainOptions& options) {
   train::DataOptions data = options.data;
   data.batch = batch;
   run.data = train::open_data(data, model, options.trainer.seed);
-  tell_data(run.data);
+  tell_data(run.data, options.step.precision);
   train::LoopOptions loop = loop_options(options, run.data);
   std::optional<train::FittedTraining> training;
   std::optional<train::NoFit> no_fit;
@@ -419,6 +441,7 @@ int train_within(const TrainOptions& options) {
     train::TrainerOptions trainer = options.trainer;
     trainer.part = part;
     training.emplace(model, options.budget.spill_dir, trainer, reserved);
+    run.has_least_data = share == 0;
     no_fit = training->fit(budget);
     if (!no_fit || reserved == 0) break;
   }
@@ -440,17 +463,9 @@ bool TrainOptions::needs_loop() const {
 }
 
 void add_loop_options(const Command& verb, TrainOptions& options) {
-  verb.add_option("--data", options.data.path, "Folder of images by class, .npy, .npz, IDX, CIFAR, .bin tokens, .csv");
-  verb.add_option("--eval-data", options.data.evaluation_path,
-                  "Data that it is evaluated on, after each epoch and at the end");
+  add_data_options(verb, options);
   verb.add_option("--eval-every", options.loop.evaluate_every, "Evaluate after every N steps instead");
   verb.add_option("--patience", options.loop.patience, "Stop after N evaluations without a better loss");
-  verb.add_off_flag("--no-shuffle", options.data.shuffle, "Take samples in their order");
-  verb.add_flag("--skip-corrupt", options.data.skip_corrupt,
-                "Skip samples that cannot be read, and report how many at the end");
-  verb.add_option("--workers", options.data.workers,
-                  "Threads that read data; as many as the steps need when not given");
-  verb.add_option("--prefetch", options.data.prefetch, "Batches ready ahead; as many as the steps need when not given");
   verb.add_option("--epochs", options.epochs, "Passes over the data");
   verb.add_option("--schedule", options.schedule, "Of the learning rate: constant cosine linear step").shows_default();
   verb.add_option("--warmup", options.loop.schedule.warmup, "Steps in which the learning rate grows from 0");

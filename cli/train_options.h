@@ -17,7 +17,6 @@
 namespace plimsoll::cli {
 
 inline constexpr int64_t kUsualSteps = 10;
-
 struct TrainOptions {
   ModelOptions step;
   BudgetOptions budget;
@@ -43,6 +42,7 @@ struct TrainOptions {
 using TrainedSteps = std::vector<report::TrainedStep>;
 
 void add_loop_options(const Command& verb, TrainOptions& options);
+void add_data_options(const Command& verb, TrainOptions& options);
 void save_weights(const TrainOptions& options, run::Executor& executor);
 nlohmann::ordered_json head_json(const TrainOptions& options, const program::Bindings& sizes, int threads);
 void print_train_json(nlohmann::ordered_json json, const TrainedSteps& steps, int64_t peak_bytes);

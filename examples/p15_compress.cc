@@ -18,8 +18,8 @@ train::Compression compress(const train::CompressOptions& options) {
 
 void print(std::string_view what, const train::Compression& done) {
   fmt::print("{:<22} weights {:>10} to {:>10}, peak {:>10} to {:>10}, {:.2g} % off\n", what,
-             format_bytes(done.before.weight_bytes), format_bytes(done.after.weight_bytes),
-             format_bytes(done.before.arena_bytes), format_bytes(done.after.arena_bytes), 100 * done.relative_error);
+             format_count(done.before.weight_bytes), format_count(done.after.weight_bytes),
+             format_count(done.before.arena_bytes), format_count(done.after.arena_bytes), 100 * done.relative_error);
 }
 
 }  // namespace

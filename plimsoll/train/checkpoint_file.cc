@@ -75,6 +75,7 @@ void CheckpointFile::finish() {
 OpenFile::OpenFile(std::string path) : path_(std::move(path)) {
   fd_ = keep_apart(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd_ < 0) fail("reading", path_);
+  posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
 OpenFile::~OpenFile() {

@@ -43,6 +43,7 @@ void FittedTraining::make_trainer() {
     auto& trainer = trainer_.emplace<MicroBatchTrainer>(
         micro_batches_of(*fit_.session, fit_.plan.sizes, model_.split_of(fit_.plan)), options_);
     trainer.on_micro_batch = on_micro_batch_;
+    trainer.gives_up = gives_up_;
   } else {
     trainer_.emplace<Trainer>(fit_.session->executor(), options_);
   }
@@ -113,6 +114,11 @@ std::optional<NoFit> FittedTraining::load(const Checkpoint& checkpoint, const Bu
 void FittedTraining::set_on_micro_batch(std::function<void(int64_t)> f) {
   on_micro_batch_ = std::move(f);
   if (auto* trainer = std::get_if<MicroBatchTrainer>(&trainer_)) trainer->on_micro_batch = on_micro_batch_;
+}
+
+void FittedTraining::set_gives_up(std::function<bool()> f) {
+  gives_up_ = std::move(f);
+  if (auto* trainer = std::get_if<MicroBatchTrainer>(&trainer_)) trainer->gives_up = gives_up_;
 }
 
 }  // namespace plimsoll::train

@@ -22,6 +22,7 @@ class FittedTraining {
   // fit, where it does not: there is then nothing to run.
   std::optional<NoFit> fit(const Budget& budget);
 
+  // Throws StepGivenUp where that was asked for.
   float step(const Batch& batch);
   float step();  // on the batch of the options, or synthetic data
   int64_t steps() const;
@@ -40,6 +41,12 @@ class FittedTraining {
 
   // Called before each micro-batch of a step, where there are any, with the number of those that are done.
   void set_on_micro_batch(std::function<void(int64_t)> f);
+  // Asked between micro-batches of a step: whether to give it up.
+  void set_gives_up(std::function<bool()> f);
+
+  // From the next fit on.
+  void set_reserved_bytes(int64_t bytes) { reserved_bytes_ = bytes; }
+  int64_t reserved_bytes() const { return reserved_bytes_; }
 
   const ModelForms& model() const { return model_; }
   bool is_fitted() const { return fit_.session != nullptr; }
@@ -59,6 +66,7 @@ class FittedTraining {
   Fit fit_;
   std::variant<std::monostate, Trainer, MicroBatchTrainer> trainer_;
   std::function<void(int64_t)> on_micro_batch_;
+  std::function<bool()> gives_up_;
 };
 
 }  // namespace plimsoll::train

@@ -25,12 +25,22 @@ models::StoredSpec spec_of(const Program& program, Value value) {
   return {info.name, info.type.dtype, info.type.shape.shape()};
 }
 
+// Read into the arena at once where that is memory of the host.
+void load_whole(run::Executor& executor, Value value, int64_t bytes, const ReadBytes& stored) {
+  executor.fill_bytes(value, [&](std::span<std::byte> all) {
+    in_parts(bytes, kLoadBytes, [&](int64_t offset, int64_t count) {
+      stored(offset, all.subspan(static_cast<size_t>(offset), static_cast<size_t>(count)));
+    });
+  });
+}
+
 KeptTensor in_arena(run::Executor& executor, Value value) {
   KeptTensor tensor{spec_of(executor.program(), value), {}, {}};
   tensor.read = [&executor, value](int64_t offset, std::span<std::byte> into) {
     executor.read_part(value, offset, into);
   };
   tensor.load = [&executor, value, bytes = tensor.spec.bytes()](const ReadBytes& stored) {
+    if (executor.device().traits().is_host) return load_whole(executor, value, bytes, stored);
     std::vector<std::byte> part(static_cast<size_t>(std::min(bytes, kLoadBytes)));
     in_parts(bytes, kLoadBytes, [&](int64_t offset, int64_t count) {
       const auto here = std::span(part).first(static_cast<size_t>(count));

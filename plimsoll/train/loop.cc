@@ -89,15 +89,28 @@ bool Loop::is_over() const {
   return options_.epochs > 0 && epoch() >= options_.epochs;
 }
 
+Delivered Loop::take_batch() {
+  batch_position_ = batches_->position();
+  return batches_->next();
+}
+
 // At the end of an epoch the next one begins, where there is one to come.
 Delivered Loop::next_batch() {
-  Delivered delivered = batches_->next();
+  Delivered delivered = take_batch();
   if (delivered.batch) return delivered;
   if (options_.evaluation && options_.evaluate_every == 0) evaluate();
   if (is_over() || result_.end == EndOfLoop::no_better) return {};
-  delivered = batches_->next();
+  delivered = take_batch();
   if (!delivered.batch) throw ArgumentError("an epoch of the data has no whole batch: take a smaller batch");
   return delivered;
+}
+
+// Where the step is given up, its batch is the next one of the run that goes on from here.
+float Loop::run_step(const Delivered& delivered) try {
+  return batches_ ? training_.step(*delivered.batch) : training_.step();
+} catch (const StepGivenUp&) {
+  if (batches_) batches_->seek(batch_position_);
+  throw;
 }
 
 void Loop::step() {
@@ -110,7 +123,7 @@ void Loop::step() {
   LoopOptions::Step record{.step = number, .epoch = epoch(), .rate = options_.schedule.rate_of(number)};
   training_.set_rate(record.rate);
   const auto start = std::chrono::steady_clock::now();
-  record.loss = batches_ ? training_.step(*delivered.batch) : training_.step();
+  record.loss = run_step(delivered);
   record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   record.samples = batches_ ? delivered.samples : training_.model().batch();
   record.steps_in_all = steps_in_all();
@@ -125,9 +138,9 @@ void Loop::evaluate() {
   const Metrics metrics = Evaluation(training_.model(), *training_.fitted().session).run(*options_.evaluation);
   evaluated_at_ = training_.steps();
   result_.metrics = metrics;
-  const bool is_better = !result_.best_loss || metrics.loss < *result_.best_loss;
+  const bool is_better = std::isfinite(metrics.loss) && (!result_.best_loss || metrics.loss < *result_.best_loss);
   evaluations_since_best_ = is_better ? 0 : evaluations_since_best_ + 1;
-  if (is_better && std::isfinite(metrics.loss)) result_.best_loss = metrics.loss;
+  if (is_better) result_.best_loss = metrics.loss;
   if (options_.patience > 0 && evaluations_since_best_ >= options_.patience) result_.end = EndOfLoop::no_better;
   if (log_) log_->evaluation(training_.steps(), metrics);
   if (options_.on_evaluation) options_.on_evaluation(training_.steps(), metrics);
@@ -135,48 +148,59 @@ void Loop::evaluate() {
 
 void Loop::save() {
   if (options_.checkpoint.folder.empty() || saved_at_ == training_.steps()) return;
-  if (!folder_) {
-    training_.help_saving();
-    saved_at_ = training_.steps();
-    return;
-  }
+  saved_at_ = training_.steps();
+  if (!std::isfinite(result_.last_loss)) return refuse_to_save();
+  if (!folder_) return training_.help_saving();
   RunState state = training_.state();
   if (batches_) state.data = batches_->position();
   state.best_loss = result_.best_loss;
   state.evaluations_since_best = evaluations_since_best_;
   folder_->save(training_.kept(), state);
   training_.end_saving();
-  saved_at_ = state.step;
+}
+
+// Earlier checkpoints, which would make room for it, are worth more.
+void Loop::refuse_to_save() {
+  if (!folder_) return;
+  tell({.step = training_.steps(), .path = {}, .error = fmt::format("its loss is {}", result_.last_loss)});
+}
+
+void Loop::tell(const CheckpointFolder::Outcome& outcome) {
+  if (outcome.error.empty()) {
+    result_.checkpoint = outcome.path;
+  } else {
+    ++result_.failed_checkpoints;
+  }
+  if (log_) log_->checkpoint(outcome);
+  if (options_.on_checkpoint) options_.on_checkpoint(outcome);
 }
 
 void Loop::tell_outcomes() {
   if (!folder_) return;
-  for (const CheckpointFolder::Outcome& outcome : folder_->outcomes()) {
-    if (outcome.error.empty()) {
-      result_.checkpoint = outcome.path;
-    } else {
-      ++result_.failed_checkpoints;
-    }
-    if (log_) log_->checkpoint(outcome);
-    if (options_.on_checkpoint) options_.on_checkpoint(outcome);
-  }
+  for (const CheckpointFolder::Outcome& outcome : folder_->outcomes()) tell(outcome);
 }
 
 LoopResult Loop::run() {
   result_ = {};
   resume();
   if (!options_.log.empty()) log_ = std::make_unique<TrainLog>(options_.log, training_.steps());
+  training_.set_gives_up(options_.stops);
   const auto is_every = [&](int64_t every) { return every > 0 && training_.steps() % every == 0; };
   while (!is_over() && result_.end == EndOfLoop::done) {
     const int64_t before = training_.steps();
-    step();
-    if (training_.steps() == before) break;  // the data came to its end
+    try {
+      step();
+    } catch (const StepGivenUp&) {
+      result_.end = EndOfLoop::stopped;
+    }
+    if (training_.steps() == before) break;  // given up, or the data came to its end
     if (is_every(options_.evaluate_every)) evaluate();
     if (is_every(options_.checkpoint.every)) save();
     tell_outcomes();
     if (options_.stops && options_.stops()) result_.end = EndOfLoop::stopped;
     if (options_.between_steps && !is_over() && result_.end == EndOfLoop::done) options_.between_steps();
   }
+  training_.set_gives_up({});
   if (options_.evaluation && result_.end != EndOfLoop::stopped) evaluate();
   save();
   if (folder_) folder_->wait();

@@ -51,7 +51,8 @@ struct LoopOptions {
   std::function<void(int64_t step, const Metrics&)> on_evaluation = {};
   std::function<void(const CheckpointFolder::Outcome&)> on_checkpoint = {};
   std::function<void(const RunState&)> on_resume = {};
-  // Asked between steps: whether to end now, after a checkpoint.
+  // Asked between steps, and between micro-batches where a step can be given up: whether to end now, after a
+  // checkpoint.
   std::function<bool()> stops = {};
   // Called between steps: may plan again.
   std::function<void()> between_steps = {};
@@ -63,7 +64,7 @@ struct LoopResult {
   EndOfLoop end = EndOfLoop::done;
   int64_t steps = 0;  // in all
   int64_t steps_here = 0;
-  float last_loss = 0;
+  float last_loss = 0;                   // where it is not finite, no checkpoint is written
   std::optional<Metrics> metrics = {};   // of the last evaluation
   std::optional<double> best_loss = {};  // of all evaluations
   std::string checkpoint;                // the last whole one; empty: none
@@ -92,10 +93,14 @@ class Loop {
  private:
   void resume();
   bool is_over() const;
+  Delivered take_batch();
   Delivered next_batch();
+  float run_step(const Delivered& delivered);
   void step();
   void evaluate();
   void save();
+  void refuse_to_save();
+  void tell(const CheckpointFolder::Outcome& outcome);
   void tell_outcomes();
   std::optional<int64_t> steps_in_all() const;
   int64_t epoch() const { return batches_ ? batches_->position().epoch : 0; }
@@ -107,6 +112,7 @@ class Loop {
   std::unique_ptr<CheckpointFolder> folder_;
   std::unique_ptr<TrainLog> log_;
   LoopResult result_;
+  DataPosition batch_position_ = {};  // of the batch that was taken last
   int64_t evaluations_since_best_ = 0;
   int64_t evaluated_at_ = -1;
   int64_t saved_at_ = -1;

@@ -27,6 +27,21 @@ run::Executor* find_executor(const MicroBatches& micro_batches, int64_t size) {
   throw ArgumentError(fmt::format("a micro-batch has {} samples, and no executor is bound to so many", size));
 }
 
+// What stays between the micro-batches of a step, and is zero between steps.
+bool is_sum_of_gradients(const Program& program, Value value) { return program[value].category == Category::gradient; }
+
+// Whether it keeps anything else from one micro-batch to the next.
+bool changes_sums_alone(const Program& program) {
+  for (const program::Op& op : program.ops) {
+    for (const program::Overwrite& overwrite : op.def->overwrites) {
+      const Value kept = op.inputs[static_cast<size_t>(overwrite.input)];
+      const bool is_state = std::find(program.state.begin(), program.state.end(), kept) != program.state.end();
+      if (is_state && !is_sum_of_gradients(program, kept)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 MicroBatches micro_batches_of(run::Session& session, std::vector<int64_t> sizes, const program::SplitStep& split) {
@@ -47,6 +62,9 @@ MicroBatchTrainer::MicroBatchTrainer(MicroBatches micro_batches, const TrainerOp
   }
   if (!options_.batch)
     options_.batch = std::make_shared<SyntheticBatch>(options.seed, micro_batches_.update->threads());
+  may_give_up_ = !options_.part && std::all_of(order_.begin(), order_.end(), [](const MicroBatch& micro_batch) {
+    return changes_sums_alone(micro_batch.executor->program());
+  });
 }
 
 // The share of each micro-batch in the loss of the whole batch, that of all ranks.
@@ -83,12 +101,22 @@ void MicroBatchTrainer::update() {
   micro_batches_.update->step();
 }
 
+void MicroBatchTrainer::give_up() {
+  run::Executor& executor = *micro_batches_.update;
+  for (const Value value : executor.program().state) {
+    if (!is_sum_of_gradients(executor.program(), value)) continue;
+    executor.fill_bytes(value, [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{}); });
+  }
+  throw StepGivenUp(fmt::format("step {} was given up between micro-batches", steps_--));
+}
+
 float MicroBatchTrainer::step(const Batch& batch) {
   ++steps_;
   const std::vector<double> shares = weights(batch);
   double loss = 0;
   bool counts = false;
   for (size_t i = 0; i < order_.size(); ++i) {
+    if (i > 0 && may_give_up_ && gives_up && gives_up()) give_up();
     if (on_micro_batch) on_micro_batch(static_cast<int64_t>(i));
     if (shares[i] == 0) {  // its mean is over nothing: not a number
       if (program::collectives(order_[i].executor->program()) == 0) continue;

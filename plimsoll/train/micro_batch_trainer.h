@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "plimsoll/base/error.h"
 #include "plimsoll/program/split_step.h"
 #include "plimsoll/run/session.h"
 #include "plimsoll/train/trainer.h"
@@ -22,6 +23,12 @@ struct MicroBatches {
 
 // Of a session that has an executor for each size of micro-batch, and last the one of the update.
 MicroBatches micro_batches_of(run::Session& session, std::vector<int64_t> sizes, const program::SplitStep& split);
+
+// A step was given up between two of its micro-batches. Parameters and state are as they were before it.
+class StepGivenUp : public Error {
+ public:
+  using Error::Error;
+};
 
 class MicroBatchTrainer {
  public:
@@ -42,6 +49,9 @@ class MicroBatchTrainer {
   // Called before each micro-batch of a step with the number of those that are done. What it throws ends the step half
   // done.
   std::function<void(int64_t)> on_micro_batch = {};
+  // Asked between micro-batches of a step: whether to give it up, which is to throw StepGivenUp. Not asked where
+  // micro-batches change more than sums of gradients (statistics of batch normalisation), nor with several ranks.
+  std::function<bool()> gives_up = {};
 
  private:
   struct MicroBatch {
@@ -52,10 +62,12 @@ class MicroBatchTrainer {
   std::vector<double> weights(const Batch& batch);
   float run(const MicroBatch& micro_batch, float weight, const Batch& batch);
   void update();
+  void give_up();
 
   TrainerOptions options_;
   MicroBatches micro_batches_;
   std::vector<MicroBatch> order_;
+  bool may_give_up_;
   int64_t steps_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/train/data/adaptors.h"
 
 namespace plimsoll::train {
 namespace {
@@ -14,9 +15,23 @@ namespace {
 constexpr int64_t kEachWorker = 512 * kKiB;  // its stack, its part of the heap
 constexpr int64_t kWorkersShare = 16;        // of the budget, for workers whose number is automatic
 
-std::shared_ptr<PipelineBatches> open_pipeline(const std::string& path, const ModelForms& model,
+data::SourcePtr open_source(const std::string& path, const ModelForms& model, const DataOptions& options) {
+  data::OpenOptions open = open_options_for(model);
+  open.mean = options.mean;
+  open.std = options.std;
+  return data::open(path, open);
+}
+
+// Of what is trained on.
+data::SourcePtr adapted(data::SourcePtr source, const DataOptions& options) {
+  if (options.take > 0) source = data::take(std::move(source), options.take);
+  if (options.cache_bytes > 0) return data::cache_in_memory(std::move(source), options.cache_bytes);
+  if (!options.cache_folder.empty()) return data::cache_in_file(std::move(source), options.cache_folder);
+  return source;
+}
+
+std::shared_ptr<PipelineBatches> open_pipeline(data::SourcePtr source, const std::string& path, const ModelForms& model,
                                                data::PipelineOptions options) {
-  std::shared_ptr<const data::Source> source = data::open(path, open_options_for(model));
   if (options.batch == 0) options.batch = model.batch();
   const auto pipeline = std::make_shared<data::Pipeline>(std::move(source), options);
   if (pipeline->batches_per_epoch() == 0) {
@@ -39,18 +54,24 @@ RunData open_data(const DataOptions& options, const ModelForms& model, uint64_t 
   RunData opened;
   const auto on_corrupt = options.skip_corrupt ? data::OnCorrupt::skip : data::OnCorrupt::fatal;
   if (!options.path.empty()) {
-    opened.batches = open_pipeline(options.path, model,
-                                   {.batch = options.batch,
-                                    .shuffle = options.shuffle,
-                                    .seed = seed,
-                                    .drop_last = true,
-                                    .workers = options.workers,
-                                    .prefetch = options.prefetch,
-                                    .on_corrupt = on_corrupt});
+    const data::PipelineOptions pipeline{.batch = options.batch,
+                                         .shuffle = options.shuffle,
+                                         .seed = seed,
+                                         .shuffle_buffer = options.shuffle_buffer,
+                                         .drop_last = !options.fill_last,
+                                         .fill_last = options.fill_last,
+                                         .ordered = !options.unordered,
+                                         .workers = options.workers,
+                                         .prefetch = options.prefetch,
+                                         .on_corrupt = on_corrupt,
+                                         .augment = options.augment};
+    opened.batches =
+        open_pipeline(adapted(open_source(options.path, model, options), options), options.path, model, pipeline);
   }
   if (!options.evaluation_path.empty()) {
-    opened.evaluation =
-        open_pipeline(options.evaluation_path, model, {.batch = model.batch(), .workers = 1, .on_corrupt = on_corrupt});
+    const std::string& path = options.evaluation_path;
+    opened.evaluation = open_pipeline(open_source(path, model, options), path, model,
+                                      {.batch = model.batch(), .workers = 1, .on_corrupt = on_corrupt});
   }
   return opened;
 }

@@ -49,6 +49,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   void send(int signal) const { kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
 
   // Reads all that it prints, until it ends.
   Process& wait() {

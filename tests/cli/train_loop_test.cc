@@ -1,5 +1,6 @@
 // `plimsoll train` with checkpoints: killed, interrupted and resumed; `plimsoll inspect` of what it wrote.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <filesystem>
@@ -117,6 +118,84 @@ TEST(CliLoop, TwoInterruptsEndItAtOnce) {
   EXPECT_EQ(process.signal(), SIGINT) << process.err;
   EXPECT_NE(process.err.find("stops after this step"), std::string::npos) << process.err;
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+// u8 images in which each sample is of its own shade, as numpy.save writes them, and their labels.
+void write_samples(const std::string& folder, int count) {
+  fs::create_directories(folder);
+  const auto write = [&](const std::string& name, const std::string& shape, const std::string& values) {
+    std::string header = fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': {}, }}", shape);
+    header.resize(117, ' ');
+    std::ofstream(folder + "/" + name, std::ios::binary)
+        << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n'
+        << values;
+  };
+  std::string pixels;
+  std::string labels;
+  for (int i = 0; i < count; ++i) {
+    pixels.append(784, static_cast<char>(i % 251));
+    labels += static_cast<char>(i % 10);
+  }
+  write("x.npy", fmt::format("({}, 1, 28, 28)", count), pixels);
+  write("y.npy", fmt::format("({},)", count), labels);
+}
+
+TEST(CliLoop, CtrlCDoesNotWaitForTheMicroBatchesOfAStep) {
+  const Folder folder;
+  write_samples(folder / "data", 3000);
+  const std::string run = fmt::format(
+      "train lenet --data {} --batch 1024 --budget 40MiB --threads 1 --no-measure --schedule cosine --steps 4 "
+      "--checkpoint ",
+      folder / "data");
+  const Outcome whole = run_cli(fmt::format("{}{} --json", run, folder / "whole"));
+  ASSERT_EQ(whole.status, 0) << whole.output;
+  EXPECT_GT(nlohmann::json::parse(whole.output.substr(whole.output.find('{')))["micro_batches"].size(), 3U);
+  Process process(words_of(fmt::format("{}{} --log {}", run, folder / "run", folder / "log")));
+  ASSERT_TRUE(wait_for_lines(folder / "log", 1));
+  process.send(SIGINT);
+  process.wait();
+  EXPECT_EQ(process.status(), 130) << process.err;
+  const Outcome more = run_cli(fmt::format("{}{} --resume", run, folder / "run"));
+  EXPECT_EQ(more.status, 0) << more.output;
+  EXPECT_EQ(bytes_of(folder / "run/latest"), bytes_of(folder / "whole/latest"));
+}
+
+// The words of a text, line by line and as a whole, with what can be said of data on the command line.
+TEST(CliLoop, TrainsOnTextAndImagesAsToldOnTheCommandLine) {
+  const Folder folder;
+  std::ofstream text(folder / "t.txt");
+  for (int i = 0; i < 40; ++i) text << "the quick brown fox " << i << " jumps\n";
+  text.close();
+  const std::string gpt = "train gpt2-nano --seq 16 --batch 4 --threads 1 --no-measure --json ";
+  for (const char* data : {"{}", "lines:{}"}) {
+    const std::string path = fmt::format(fmt::runtime(data), folder / "t.txt");
+    const Outcome outcome =
+        run_cli(fmt::format("{}--data {} --epochs 1 --take 22 --fill-last --cache 64KiB", gpt, path));
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_NE(outcome.output.find("\"steps_done\": 6"), std::string::npos) << outcome.output;
+  }
+  const Outcome wrong = run_cli(fmt::format("{}--data {} --epochs 1 --mean 1,x", gpt, folder / "t.txt"));
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.output.find("--mean is '1,x', expected numbers"), std::string::npos) << wrong.output;
+}
+
+// Files may not grow from the first checkpoint on.
+TEST(CliLoop, ADiskThatIsFullIsToldAndTheRunGoesOn) {
+  const Folder folder;
+  Process process(words_of(
+      fmt::format("{}--steps 600 --every 20 --json --checkpoint {} --log {}", kTrain, folder / "run", folder / "log")));
+  ASSERT_TRUE(wait_for_lines(folder / "run/latest", 1));
+  const rlimit small{4096, RLIM_INFINITY};
+  ASSERT_EQ(prlimit(process.pid(), RLIMIT_FSIZE, &small, nullptr), 0);
+  process.wait();
+  EXPECT_EQ(process.status(), 0) << process.err;
+  EXPECT_NE(process.err.find("no checkpoint of step 600: "), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("the run goes on, and earlier checkpoints stay"), std::string::npos) << process.err;
+  const auto found = nlohmann::json::parse(process.out);
+  EXPECT_EQ(found["steps_done"], 600);
+  EXPECT_GT(found["failed_checkpoints"], 0);
+  const auto kept = nlohmann::json::parse(run_cli(fmt::format("inspect {} --json", folder / "run")).output);
+  EXPECT_LT(std::stoll(kept["texts"]["plimsoll.step"].get<std::string>()), 600);
 }
 
 TEST(CliLoop, TheBudgetMayBeAnotherWhenItIsResumed) {

@@ -76,6 +76,25 @@ TEST(Clip, IsOfTheWholeBatchInMicroBatches) {
   expect_near(micro_batch_losses(kNorm, {5, 5, 2}), whole);
 }
 
+// Not of clipping, but of the same trainer: given up after two of three micro-batches, a step leaves nothing.
+TEST(StepGivenUp, LeavesParametersStateAndSumsAsTheyWere) {
+  const models::MicroBatchStep cut = models::build_micro_batch_step(model(), options(kNorm));
+  std::vector<run::Planned> programs;
+  programs.push_back(run::plan_as_it_is(program::bind(cut.split.micro_batch, {{"batch", 4}}), on_test_device()));
+  programs.push_back(run::plan_as_it_is(cut.split.update, on_test_device()));
+  run::Session session(std::move(programs), machine_budget());
+  start(session.executor(), cut.inits);
+  MicroBatchTrainer trainer(micro_batches_of(session, {4, 4, 4}, cut.split), kTrainer);
+  std::vector<float> losses = {trainer.step()};
+  int asked = 0;
+  trainer.gives_up = [&] { return ++asked == 2; };
+  EXPECT_THROW(trainer.step(), StepGivenUp);
+  EXPECT_EQ(trainer.steps(), 1);
+  EXPECT_EQ(asked, 2);
+  while (losses.size() < size_t{kSteps}) losses.push_back(trainer.step());
+  EXPECT_EQ(losses, micro_batch_losses(kNorm, {4, 4, 4}));
+}
+
 TEST(Clip, GivesTheSameBitsWithStateInASpillFile) {
   kernels::use_spill_file(std::make_shared<SpillFile>(PLIMSOLL_SOURCE_DIR));
   EXPECT_EQ(whole_losses(kNorm, true), whole_losses(kNorm));

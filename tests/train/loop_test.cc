@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "plimsoll/plimsoll.h"
@@ -161,6 +162,29 @@ TEST(Loop, EndsWhenEvaluationsGetNoBetter) {
   const LoopResult result = Loop(training, std::make_shared<Rounds>(16, kBatch), options).run();
   EXPECT_EQ(result.end, EndOfLoop::no_better);
   EXPECT_EQ(result.steps, 6);  // the first is the best; two more
+}
+
+// Where the loss is not a number from the start, nothing is ever better.
+TEST(Loop, EvaluationsThatAreNotFiniteAreNoBetter) {
+  const TemporaryFolder folder("plimsoll-loop-");
+  Training training(zoo("lenet"), training_options());
+  std::vector<float> weights = training.read("conv1.weight");
+  weights[0] = std::numeric_limits<float>::quiet_NaN();
+  training.write("conv1.weight", weights);
+  LoopOptions options{.epochs = 50,
+                      .schedule = {.rate = 0},
+                      .patience = 2,
+                      .checkpoint = {.folder = folder / "run", .every = 1},
+                      .log = folder / "log.jsonl"};
+  options.evaluation = std::make_shared<Rounds>(8, kBatch, true);
+  std::vector<std::string> errors;
+  options.on_checkpoint = [&](const CheckpointFolder::Outcome& outcome) { errors.push_back(outcome.error); };
+  const LoopResult result = Loop(training, std::make_shared<Rounds>(16, kBatch), options).run();
+  EXPECT_EQ(result.end, EndOfLoop::no_better);
+  EXPECT_EQ(result.steps, 4);
+  EXPECT_EQ(errors, (std::vector<std::string>(4, "its loss is nan"))) << "good checkpoints are not replaced";
+  EXPECT_EQ(result.checkpoint, "");
+  EXPECT_FALSE(newest_checkpoint(folder / "run"));
 }
 
 TEST(Loop, LogsStepsAndCutsOffWhatIsDoneAgain) {

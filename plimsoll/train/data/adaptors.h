@@ -49,7 +49,7 @@ SourcePtr skip(SourcePtr source, int64_t samples);  // all but the first ones
 SourcePtr repeat(SourcePtr source, int64_t times);  // an epoch is so many rounds
 
 // Samples as they were read first, without their variation: put augment() around it. Of the first samples that
-// `max_bytes` have room for, the others are read again each time.
+// `max_bytes` have room for, the others are read again each time. memory_bytes() has all of it from the start.
 SourcePtr cache_in_memory(SourcePtr source, int64_t max_bytes);
 // All of them, in a file without a name in `folder`; its pages are the kernel's. SystemError when the disk has no room.
 SourcePtr cache_in_file(SourcePtr source, const std::string& folder);

@@ -21,28 +21,38 @@ int64_t checked_batch_bytes(int64_t sample, int64_t batch) {
   return align_up(*bytes, kAlignment);
 }
 
+std::byte* map_pages(int64_t bytes) {
+  void* mapped = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped != MAP_FAILED) return static_cast<std::byte*>(mapped);
+  throw SystemError::from_errno(fmt::format("mapping a batch of {}", format_bytes(bytes)), errno);
+}
+
 }  // namespace
 
-BatchLayout::BatchLayout(const std::vector<Field>& of, int64_t samples) : fields(of), batch(samples) {
+BatchLayout::BatchLayout(const std::vector<Field>& of, int64_t samples, const device::Device* device)
+    : fields(of), batch(samples), pinned_for(device) {
   for (const Field& field : fields) {
     offsets.push_back(bytes);
     sample_bytes.push_back(field.spec.bytes());
     bytes += checked_batch_bytes(sample_bytes.back(), batch);
   }
   bytes += checked_batch_bytes(sizeof(int64_t), batch);
+  if (pinned_for != nullptr) bytes = device::pinned_bytes(bytes);
 }
 
 BatchBuffer::BatchBuffer(const BatchLayout& layout) : layout_(layout) {
-  void* mapped =
-      mmap(nullptr, static_cast<size_t>(layout.bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) {
-    throw SystemError::from_errno(fmt::format("mapping a batch of {}", format_bytes(layout.bytes)), errno);
+  if (layout.pinned_for != nullptr) {
+    pinned_ = std::make_unique<device::PinnedMemory>(*layout.pinned_for, layout.bytes);
+    data_ = pinned_->data();
+  } else {
+    data_ = map_pages(layout.bytes);
   }
-  data_ = static_cast<std::byte*>(mapped);
   indices_ = reinterpret_cast<int64_t*>(data_ + layout.bytes - checked_batch_bytes(sizeof(int64_t), layout.batch));
 }
 
-BatchBuffer::~BatchBuffer() { munmap(data_, static_cast<size_t>(layout_.bytes)); }
+BatchBuffer::~BatchBuffer() {
+  if (!pinned_) munmap(data_, static_cast<size_t>(layout_.bytes));
+}
 
 std::span<const std::byte> BatchBuffer::field(size_t i) const {
   return {data_ + layout_.offsets[i], static_cast<size_t>(layout_.sample_bytes[i] * count)};

@@ -5,22 +5,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "plimsoll/device/pinned.h"
 #include "plimsoll/train/data/pipeline.h"
 
 namespace plimsoll::train::data {
 
 // Where the fields of a batch are in its memory.
 struct BatchLayout {
-  BatchLayout(const std::vector<Field>& fields, int64_t batch);
+  BatchLayout(const std::vector<Field>& fields, int64_t batch, const device::Device* pinned_for = nullptr);
 
   std::vector<Field> fields;
   std::vector<int64_t> offsets;       // of each field
   std::vector<int64_t> sample_bytes;  // of each field
   int64_t batch = 0;
-  int64_t bytes = 0;  // of the memory, the indices included
+  int64_t bytes = 0;                           // of the memory, the indices included
+  const device::Device* pinned_for = nullptr;  // the memory is page-locked for copies to it
 };
 
 // Pages of its own, which go back to the system with it. What a pipeline writes while it fills the batch is guarded by
@@ -55,6 +58,7 @@ class BatchBuffer : public DataBatch {
 
  private:
   const BatchLayout& layout_;
+  std::unique_ptr<device::PinnedMemory> pinned_;
   std::byte* data_ = nullptr;
   int64_t* indices_ = nullptr;
 };

@@ -67,7 +67,7 @@ class Cached : public Source {
   std::string name(int64_t index) const override { return inner_->name(index); }
   std::string describe() const override { return inner_->describe(); }
   int64_t memory_bytes() const override {
-    return inner_->memory_bytes() + samples_ + (on_heap_ ? kept_.load() * each_ : 0);
+    return inner_->memory_bytes() + samples_ + (on_heap_ ? samples_ * each_ : 0);
   }
 
   int64_t reader_bytes() const override { return inner_->reader_bytes(); }
@@ -84,7 +84,6 @@ class Cached : public Source {
       std::memcpy(kept, field.data(), field.size());
       kept += field.size();
     }
-    ++kept_;
     state.store(kFull, std::memory_order_release);
   }
 
@@ -102,7 +101,6 @@ class Cached : public Source {
   std::unique_ptr<Pages> pages_;
   bool on_heap_;
   mutable std::vector<std::atomic<uint8_t>> states_;
-  mutable std::atomic<int64_t> kept_ = 0;
 };
 
 }  // namespace

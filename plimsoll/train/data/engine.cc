@@ -38,7 +38,13 @@ PipelineOptions checked(const PipelineOptions& options, const Source& source) {
     throw ArgumentError(fmt::format("a batch of {} samples, but the data has {}: every batch would be dropped",
                                     options.batch, source.size()));
   }
+  if (options.drop_last && options.fill_last) throw ArgumentError("the last batch is either dropped or filled up");
   return options;
+}
+
+// In its largest batch.
+int64_t samples_of(const PipelineOptions& options, const Source& source) {
+  return options.fill_last ? options.batch : std::min(options.batch, source.size());
 }
 
 std::shared_ptr<const Source> augmented(std::shared_ptr<const Source> source, const Augment& options) {
@@ -56,7 +62,7 @@ int first_max_workers(const PipelineOptions& options) {
 Pipeline::Engine::Engine(std::shared_ptr<const Source> source, const PipelineOptions& options)
     : source_(augmented(std::move(source), options.augment)),
       options_(checked(options, *source_)),
-      layout_(source_->fields(), std::min(options.batch, source_->size())),
+      layout_(source_->fields(), samples_of(options, *source_), options.pinned_for),
       max_bytes_(0),
       depth_(options.prefetch > 0 ? options.prefetch : kFirstDepth),
       max_workers_(first_max_workers(options)),
@@ -85,6 +91,7 @@ void Pipeline::Engine::stop() {
 
 int64_t Pipeline::Engine::epoch_samples() const {
   const int64_t size = source_->size();
+  if (options_.fill_last) return align_up(size, options_.batch);
   return options_.drop_last ? size / options_.batch * options_.batch : size;
 }
 
@@ -111,7 +118,7 @@ void Pipeline::Engine::work(int number) {
 
 bool Pipeline::Engine::has_room() const {
   if (failure_ || static_cast<int64_t>(pending_.size()) >= depth_) return false;
-  return !spare_.empty() || buffers_ < most_buffers(max_bytes_);
+  return !spare_.empty() || buffers_ < std::min(most_had_, most_buffers(max_bytes_));
 }
 
 bool Pipeline::Engine::has_work() const {
@@ -119,15 +126,25 @@ bool Pipeline::Engine::has_work() const {
   return has_room() || std::any_of(pending_.begin(), pending_.end(), unclaimed);
 }
 
-BatchBuffer* Pipeline::Engine::assign() {
-  if (!has_room()) return nullptr;
-  if (spare_.empty()) {
+// Where the system has no memory for another buffer those that there are have to do.
+bool Pipeline::Engine::has_spare() {
+  if (!spare_.empty()) return true;
+  try {
     spare_.push_back(std::make_unique<BatchBuffer>(layout_));
-    spare_.back()->id = kFirstTraceId + made_++;
-    ++buffers_;
-    if (options_.recorder != nullptr) options_.recorder->record_alloc(spare_.back()->id, layout_.bytes, tag_);
-    note_memory();
+  } catch (const SystemError&) {
+    if (buffers_ == 0) throw;  // to the caller of next(), who makes the first one
+    most_had_ = buffers_;
+    return false;
   }
+  spare_.back()->id = kFirstTraceId + made_++;
+  ++buffers_;
+  if (options_.recorder != nullptr) options_.recorder->record_alloc(spare_.back()->id, layout_.bytes, tag_);
+  note_memory();
+  return true;
+}
+
+BatchBuffer* Pipeline::Engine::assign() {
+  if (!has_room() || !has_spare()) return nullptr;
   pending_.push_back(std::move(spare_.back()));
   spare_.pop_back();
   BatchBuffer& buffer = *pending_.back();
@@ -168,7 +185,7 @@ void Pipeline::Engine::fill(const Claim& claim) {
     std::vector<std::span<std::byte>> into;
     for (; row < claim.end; ++row) {
       claim.buffer->row(row, into);
-      read_row(*claim.buffer, row, order(claim.buffer->first + row), into);
+      read_row(*claim.buffer, row, order((claim.buffer->first + row) % source_->size()), into);
     }
   } catch (...) {
     failure = std::current_exception();
@@ -234,32 +251,43 @@ std::shared_ptr<const DataBatch> Pipeline::Engine::next() {
                     "({}; a batch takes {})",
                     buffers_, format_bytes(max_bytes_), format_bytes(layout_.bytes)));
   }
-  if (!failure_) wait_for_front(lock);
   if (failure_) std::rethrow_exception(failure_);
-  return deliver();
+  const auto batch = wait_for_batch(lock);
+  failure_ = (*batch)->failure;
+  if (failure_) std::rethrow_exception(failure_);
+  return deliver(batch);
 }
 
-// The caller fills rows of its batch itself while there are some.
-void Pipeline::Engine::wait_for_front(Lock& lock) {
-  BatchBuffer& front = *pending_.front();
-  if (!is_ready(front)) {
-    const auto start = Clock::now();
-    work_.notify_one();
-    while (!is_ready(front)) {
-      if (front.claimed == front.count) {
-        filled_.wait(lock);
-        continue;
-      }
-      const Claim claimed = claim_rows(front);
-      lock.unlock();
-      fill(claimed);
-      lock.lock();
+// Those of the epoch that is being delivered, or in order the first alone.
+Pipeline::Engine::Pending::iterator Pipeline::Engine::next_ready() {
+  const auto end = options_.ordered ? pending_.begin() + 1 : pending_.end();
+  const auto ready = std::find_if(
+      pending_.begin(), end, [&](const auto& buffer) { return buffer->epoch == next_.epoch && is_ready(*buffer); });
+  return ready == end ? pending_.end() : ready;
+}
+
+// The caller fills rows of its batch itself while there are some; not without an order, where a slow one would hold it
+// up.
+Pipeline::Engine::Pending::iterator Pipeline::Engine::wait_for_batch(Lock& lock) {
+  auto ready = next_ready();
+  if (ready != pending_.end()) return ready;
+  const auto start = Clock::now();
+  work_.notify_one();
+  for (; ready == pending_.end(); ready = next_ready()) {
+    BatchBuffer& front = *pending_.front();
+    if (!options_.ordered || front.claimed == front.count) {
+      filled_.wait(lock);
+      continue;
     }
-    ++stats_.waits;
-    stats_.wait_seconds += std::chrono::duration<double>(Clock::now() - start).count();
-    if (stats_.batches > 0) grow();  // the first batch is always waited for
+    const Claim claimed = claim_rows(front);
+    lock.unlock();
+    fill(claimed);
+    lock.lock();
   }
-  failure_ = front.failure;
+  ++stats_.waits;
+  stats_.wait_seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  if (stats_.batches > 0) grow();  // the first batch is always waited for
+  return ready;
 }
 
 void Pipeline::Engine::grow() {
@@ -276,10 +304,10 @@ void Pipeline::Engine::start_workers() {
   }
 }
 
-std::shared_ptr<const DataBatch> Pipeline::Engine::deliver() {
-  BatchBuffer* buffer = pending_.front().get();
-  in_use_.push_back(std::move(pending_.front()));
-  pending_.pop_front();
+std::shared_ptr<const DataBatch> Pipeline::Engine::deliver(Pending::iterator pending) {
+  BatchBuffer* buffer = pending->get();
+  in_use_.push_back(std::move(*pending));
+  pending_.erase(pending);
   next_.sample += buffer->count;
   ++stats_.batches;
   // Not at every batch: to wake a worker takes longer than to fill a small batch.
@@ -383,7 +411,9 @@ int64_t Pipeline::Engine::max_bytes() const {
 
 void Pipeline::Engine::shrink(Lock& lock) {
   const int64_t most = most_buffers(max_bytes_);
-  while (buffers_ > most && (!spare_.empty() || pending_.size() > 1)) {
+  // What is dropped is assigned anew, which in no order would mean what came after it, too.
+  const size_t least_pending = options_.ordered ? 1 : pending_.size();
+  while (buffers_ > most && (!spare_.empty() || pending_.size() > least_pending)) {
     if (spare_.empty()) drop_last_pending(lock);
     discard(std::move(spare_.back()));
     spare_.pop_back();

@@ -53,6 +53,7 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   Claim claim();                          // under the lock; no buffer: nothing to do
   Claim claim_rows(BatchBuffer& buffer);  // under the lock
   BatchBuffer* assign();                  // under the lock: the next batch's buffer
+  bool has_spare();                       // under the lock: a spare buffer, made where there is none
   bool has_room() const;                  // under the lock: for another batch ahead
   bool has_work() const;                  // under the lock: rows to claim, or has_room
   void fill(const Claim& claim);          // without it
@@ -60,10 +61,12 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   bool try_read(int64_t index, int64_t epoch, SampleMemory into, bool last);
   void complete(const Claim& claim, int64_t failed_row, const std::exception_ptr& failure);  // under the lock
   static bool is_ready(const BatchBuffer& buffer) { return buffer.filled == buffer.count; }
-  void wait_for_front(Lock& lock);
-  void grow();                                 // under the lock: after a wait
-  void start_workers();                        // under the lock
-  std::shared_ptr<const DataBatch> deliver();  // under the lock
+  using Pending = std::deque<std::unique_ptr<BatchBuffer>>;
+  Pending::iterator next_ready();  // under the lock: of the batches that may be next; the end: none is ready
+  Pending::iterator wait_for_batch(Lock& lock);
+  void grow();                                                          // under the lock: after a wait
+  void start_workers();                                                 // under the lock
+  std::shared_ptr<const DataBatch> deliver(Pending::iterator pending);  // under the lock
   void release(BatchBuffer* buffer);
   void discard(std::unique_ptr<BatchBuffer> buffer);  // under the lock
   void drop_last_pending(Lock& lock);                 // waits until nobody fills it
@@ -87,8 +90,9 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   std::deque<std::unique_ptr<BatchBuffer>> pending_;  // assigned and not delivered, in order
   std::vector<std::unique_ptr<BatchBuffer>> spare_;
   std::vector<std::unique_ptr<BatchBuffer>> in_use_;
-  int64_t buffers_ = 0;  // all three
-  int64_t made_ = 0;     // ever
+  int64_t buffers_ = 0;           // all three
+  int64_t made_ = 0;              // ever
+  int64_t most_had_ = INT64_MAX;  // buffers, where the system gave no more
   int64_t max_bytes_;
   int64_t depth_;      // pending batches, at most
   int max_workers_;    // at most, where their number is automatic

@@ -25,8 +25,13 @@ std::unique_ptr<Source> open_idx(const std::string& images, const std::string& l
 std::unique_ptr<Source> open_cifar(const std::vector<std::string>& files, int64_t label_bytes,
                                    const OpenOptions& options);
 
-// Tokens of `width` bytes (2 or 4). Sample i is tokens i * sequence on, its target the same one further.
+// Tokens of `width` bytes (1, 2 or 4); of a text its bytes. Sample i is tokens i * sequence on, its target the same one
+// further.
 std::unique_ptr<Source> open_tokens(const std::string& path, int width, const OpenOptions& options);
+
+// Lines of a text as sequences of their bytes, with the end of the line as the last target: padded at the end, where
+// targets are -100, which losses ignore. Empty lines are passed over. Takes 8 bytes a line.
+std::unique_ptr<Source> open_lines(const std::string& path, const OpenOptions& options);
 
 // Numbers, one sample a line: x is f32 of all columns but the label's, target i64 where the first thousand labels are
 // integers, else f32. Cells may be quoted; a first line that has text is a header. Lines are found again through the

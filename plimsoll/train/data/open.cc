@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 9> kFormats = {"images",   "npy", "npz", "idx", "cifar10",
-                                                      "cifar100", "u16", "u32", "csv"};
+constexpr std::array<std::string_view, 11> kFormats = {"images", "npy", "npz", "idx",  "cifar10", "cifar100",
+                                                       "u16",    "u32", "csv", "text", "lines"};
 
 // A path as the command line has it: FORMAT:FIRST,SECOND.
 struct Request {
@@ -100,11 +100,14 @@ std::string format_of(const Request& request) {
   if (name.find("-ubyte") != std::string::npos) return "idx";
   const std::string ending = path.extension().string();
   if (ending == ".bin") return name.starts_with("data_batch") || name.starts_with("test_batch") ? "cifar10" : "u16";
+  if (ending == ".txt") return "text";
   if (ending == ".npy" || ending == ".npz" || ending == ".csv") return ending.substr(1);
-  throw ArgumentError(fmt::format(
-      "{} is no data that is known by its name: expected a folder, .npy, .npz, .csv, .bin or -ubyte, or FORMAT:PATH of "
-      "{}",
-      quote(request.first), fmt::join(kFormats, ", ")));
+  throw ArgumentError(
+      fmt::format("{} is no data that is known by its name: expected a folder, .npy, .npz, .csv, .bin, .txt or -ubyte, "
+                  "or FORMAT:PATH "
+                  "of "
+                  "{}",
+                  quote(request.first), fmt::join(kFormats, ", ")));
 }
 
 std::vector<std::string> cifar_files(const Request& request) {
@@ -127,6 +130,8 @@ std::unique_ptr<Source> open(const std::string& path, const OpenOptions& options
   if (format == "cifar10") return open_cifar(cifar_files(request), 1, options);
   if (format == "cifar100") return open_cifar({first}, 2, options);
   if (format == "u16") return open_tokens(first, 2, options);
+  if (format == "text") return open_tokens(first, 1, options);
+  if (format == "lines") return open_lines(first, options);
   if (format == "u32") return open_tokens(first, 4, options);
   if (format == "csv") return open_csv(first, options);
   return open_images(first, options);

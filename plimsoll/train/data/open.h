@@ -8,9 +8,11 @@
 //   FILE.npz                                    arrays x and y (or target, labels)
 //   IMAGES-idx3-ubyte[,LABELS-idx1-ubyte]       the labels' name follows from the images' where it is not given
 //   FILE.bin                                    tokens as u16, or u32:FILE.bin; tokens, target (the next tokens)
+//   FILE.txt                                    its bytes as tokens; lines:FILE for a sample from each line, padded
 //   FILE.csv                                    a row for each sample; a header line is recognised
 //
-// FORMAT:PATH, of the formats images, npy, npz, idx, cifar10, cifar100, u16, u32, csv, says what a path cannot.
+// FORMAT:PATH, of the formats images, npy, npz, idx, cifar10, cifar100, u16, u32, csv, text, lines, says what a path
+// cannot.
 #pragma once
 
 #include <cstdint>

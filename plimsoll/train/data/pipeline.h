@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/device/device.h"
 #include "plimsoll/trace/recorder.h"
 #include "plimsoll/train/batch.h"
 #include "plimsoll/train/data/source.h"
@@ -36,13 +37,19 @@ struct PipelineOptions {
   // files that are larger than memory. Neither takes memory.
   int64_t shuffle_buffer = 0;
   bool drop_last = false;  // the samples that are left over at the end of an epoch and make no whole batch
-  int workers = 0;         // threads; 0: as many as the steps need, by how often they waited
-  int prefetch = 0;        // batches ready ahead of the one in use; 0: as many as the steps need
+  bool fill_last = false;  // else they are made one with samples of the epoch's start
+  // False: batches of an epoch come as they are ready, so a slow sample holds up its own batch alone. Samples of a
+  // batch are the same; the order is not, and a position counts batches, whichever they were.
+  bool ordered = true;
+  int workers = 0;   // threads; 0: as many as the steps need, by how often they waited
+  int prefetch = 0;  // batches ready ahead of the one in use; 0: as many as the steps need
   // What all buffers may take; at least one batch and the source's own. 0: 256 MiB, or two batches where those are
   // more.
   int64_t max_bytes = 0;
   OnCorrupt on_corrupt = OnCorrupt::fatal;
   Augment augment = {};
+  // Batches are in page-locked memory for copies to this device: whole pages of the system each, within max_bytes.
+  const device::Device* pinned_for = nullptr;
   trace::Recorder* recorder = nullptr;  // records the buffers as inputs tagged "data"; outlives all batches
 };
 

@@ -58,7 +58,9 @@ class Tokens : public Source {
     const std::byte* from = file_.bytes().data() + at;
     int64_t largest = 0;
     for (size_t i = 0; i < 2; ++i, from += width_) {
-      largest = std::max(largest, width_ == 2 ? widen<uint16_t>(from, into[i]) : widen<uint32_t>(from, into[i]));
+      largest = std::max(largest, width_ == 1   ? widen<uint8_t>(from, into[i])
+                                  : width_ == 2 ? widen<uint16_t>(from, into[i])
+                                                : widen<uint32_t>(from, into[i]));
     }
     if (vocabulary_ > 0 && largest >= vocabulary_) {
       throw DataError({.source = file_.path(), .offset = at},

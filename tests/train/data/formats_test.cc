@@ -220,6 +220,40 @@ TEST(Tokens, RefusesWhatTheModelCannotTake) {
   EXPECT_TRUE(has(message_of<InputError>([&] { open("u32:" + path, {.sequence = 1}); }), "is it u16?"));
 }
 
+TEST(Text, GivesItsBytesAsTokens) {
+  const Folder folder;
+  const auto source = open(folder.write("t.txt", "to be\xff"), {.sequence = 2, .vocabulary = 256});
+  EXPECT_EQ(source->size(), 2);
+  const auto sample = read_sample(*source, 1);
+  EXPECT_EQ(values_of<int64_t>(sample[0]), (std::vector<int64_t>{' ', 'b'}));
+  EXPECT_EQ(values_of<int64_t>(sample[1]), (std::vector<int64_t>{'b', 'e'}));
+  EXPECT_TRUE(has(message_of<DataError>([&] {
+                    const auto small = open(folder.path() + "/t.txt", {.sequence = 5, .vocabulary = 128});
+                    read_sample(*small, 0);
+                  }),
+                  "token 255 in the sequence here, expected 0 to 127"));
+}
+
+TEST(Lines, ArePaddedWithTargetsThatAreIgnored) {
+  const Folder folder;
+  const std::string path = folder.write("t.txt", "abc\n\nxyzuvw\r\nq");
+  const auto source = open("lines:" + path, {.sequence = 4, .vocabulary = 256});
+  EXPECT_EQ(source->size(), 3);
+  const auto padded = read_sample(*source, 0);
+  EXPECT_EQ(values_of<int64_t>(padded[0]), (std::vector<int64_t>{'a', 'b', 'c', '\n'}));
+  EXPECT_EQ(values_of<int64_t>(padded[1]), (std::vector<int64_t>{'b', 'c', '\n', -100}));
+  const auto cut = read_sample(*source, 1);
+  EXPECT_EQ(values_of<int64_t>(cut[0]), (std::vector<int64_t>{'x', 'y', 'z', 'u'}));
+  EXPECT_EQ(values_of<int64_t>(cut[1]), (std::vector<int64_t>{'y', 'z', 'u', 'v'}));
+  EXPECT_EQ(source->name(2), path + ":4");
+  EXPECT_EQ(source->memory_bytes(), 3 * 8);
+  EXPECT_TRUE(has(message_of<InputError>([&] { open("lines:" + folder.write("e.txt", "\n\n"), {.sequence = 4}); }),
+                  "found no lines"));
+  EXPECT_TRUE(
+      has(message_of<DataError>([&] { read_sample(*open("lines:" + path, {.sequence = 4, .vocabulary = 120}), 1); }),
+          "t.txt:3: byte 122 in the line"));
+}
+
 TEST(Csv, GivesColumnsAndLabels) {
   const Folder folder;
   std::string text = "a,kind,\"b, c\"\r\n";
@@ -254,7 +288,7 @@ TEST(Csv, TellsTheLineOfBadCells) {
 TEST(Open, SaysWhatItKnows) {
   const Folder folder;
   EXPECT_TRUE(has(message_of<SystemError>([&] { open(folder.path() + "/none"); }), "no such file"));
-  EXPECT_TRUE(has(message_of<ArgumentError>([&] { open(folder.write("a.txt", "")); }), "FORMAT:PATH"));
+  EXPECT_TRUE(has(message_of<ArgumentError>([&] { open(folder.write("a.doc", "")); }), "FORMAT:PATH"));
   EXPECT_TRUE(has(message_of<InputError>([&] { open(folder.path()); }), "found no images"));
 }
 

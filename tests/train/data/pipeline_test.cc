@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/device/pinned.h"
 #include "plimsoll/models/nn.h"
 #include "plimsoll/train/data/adaptors.h"
 #include "plimsoll/train/data/order.h"
@@ -168,6 +169,59 @@ TEST(Pipeline, KeepsToItsBytes) {
   for (const trace::Event& event : trace.events) live += event.kind == trace::EventKind::alloc ? 1 : -1;
   EXPECT_EQ(live, 0);
   EXPECT_EQ(trace.tags[trace.events[0].tag].name, "data");
+}
+
+TEST(Pipeline, FillsTheLastBatchWithTheEpochsStart) {
+  Pipeline pipeline(numbered(), {.batch = 10, .shuffle = true, .fill_last = true});
+  EXPECT_EQ(pipeline.batches_per_epoch(), 11);
+  const auto numbers = epoch_of(pipeline);  // each with its draw
+  ASSERT_EQ(numbers.size(), 2U * 110);
+  EXPECT_TRUE(std::equal(numbers.begin() + 2 * kSamples, numbers.end(), numbers.begin()));
+  Pipeline wide(numbered(3), {.batch = 8, .fill_last = true});
+  EXPECT_EQ(numbers_of(*wide.next(), 1), (std::vector<int64_t>{0, 1, 2, 0, 1, 2, 0, 1}));
+  EXPECT_EQ(wide.next(), nullptr);
+  EXPECT_THROW(Pipeline(numbered(), {.batch = 10, .drop_last = true, .fill_last = true}), ArgumentError);
+}
+
+// Sample 0 is ready only after all others of its epoch have come.
+TEST(Pipeline, WithoutOrderASlowSampleHoldsUpItsBatchAlone) {
+  constexpr int64_t kSize = 24;
+  std::atomic<int64_t> delivered = 0;
+  std::atomic<int64_t> epochs = 0;
+  const auto source = map(numbered(kSize), [&](uint64_t, SampleMemory sample) {
+    if (*reinterpret_cast<const int64_t*>(sample[1].data()) != 0) return;
+    const int64_t others = kSize * epochs++ + kSize - 4;
+    while (delivered < others) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  Pipeline pipeline(source, {.batch = 4, .ordered = false, .workers = 2, .prefetch = 2});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::vector<int64_t> firsts;
+    std::set<int64_t> seen;
+    while (const auto batch = pipeline.next()) {
+      firsts.push_back(batch->indices()[0]);
+      seen.insert(batch->indices().begin(), batch->indices().end());
+      EXPECT_EQ(batch->indices()[3], batch->indices()[0] + 3) << "batches are as they are in order";
+      delivered += batch->size();
+      EXPECT_EQ(pipeline.position(), (Position{epoch, delivered - epoch * kSize}));
+    }
+    EXPECT_EQ(seen.size(), static_cast<size_t>(kSize));
+    ASSERT_EQ(firsts.size(), 6U);
+    EXPECT_EQ(firsts.back(), 0);
+  }
+  delivered = 100 * kSize;  // the workers are in the next epoch
+}
+
+TEST(Pipeline, PageLocksItsBuffersForADevice) {
+  trace::Recorder recorder(100);
+  {
+    Pipeline pipeline(
+        numbered(),
+        {.batch = 8, .max_bytes = 16 * kKiB, .pinned_for = &device::find_device("sim"), .recorder = &recorder});
+    EXPECT_EQ(pipeline.batch_bytes(), device::pinned_bytes(1));  // 256 bytes in a page
+    EXPECT_EQ(epoch_of(pipeline).size(), 2U * kSamples);
+    EXPECT_LE(pipeline.stats().peak_bytes, 16 * kKiB);
+  }
+  EXPECT_EQ(trace::live_peak_bytes(recorder.snapshot()) % device::pinned_bytes(1), 0);
 }
 
 TEST(Pipeline, WorksWithOneBuffer) {
