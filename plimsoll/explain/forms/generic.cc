@@ -202,7 +202,23 @@ constexpr LineForm kForms[] = {
     host_says({"interrupted by signal 9"}, kSignal9),  // PyCharm
     host({"Reason: 'MemoryError()'"}),                 // multiprocessing
     host_says({"exited on signal 9"}, kSignal9),       // mpirun
-    host_says({"died due to signal 9"}, kSignal9),     // nvcc
+    {.framework = Framework::plimsoll,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"the system gives this process no more memory"},
+     .says = Cause::host_memory,
+     .sure = Confidence::high,
+     .headline = "The system refused memory that the budget allows: a limit of the process or the RAM is below it"},
+    {.framework = Framework::plimsoll,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"plimsoll: ", " does not fit in "},
+     .says = Cause::cap_below_card,
+     .sure = Confidence::high,
+     .headline = "The step needs more than its budget of {allowed}, so it was not run; the next line of the log has "
+                 "the smallest budget that would do",
+     .figures = {{{&Failure::allowed_bytes, " does not fit in "}}}},
+    host_says({"died due to signal 9"}, kSignal9),  // nvcc
     host_says({"signal 9 (SIGKILL)"}, kSignal9),
     host_says({"signal: 9, SIGKILL"}, kSignal9),  // cargo
     host_says({"Negsignal.SIGKILL"}, kSignal9),   // Airflow
