@@ -35,6 +35,10 @@ class MicroBatchTrainer {
   // On the batch of the options.
   float step() { return step(*options_.batch); }
 
+  // As that of Trainer, in the first micro-batch of which it is so.
+  std::optional<NotFinite> find_not_finite(const Batch& batch);
+  std::optional<NotFinite> find_not_finite() { return find_not_finite(*options_.batch); }
+
   void set_rate(double rate) { options_.rate = rate; }
 
   int64_t steps() const { return steps_; }
@@ -57,6 +61,7 @@ class MicroBatchTrainer {
   MicroBatches micro_batches_;
   std::vector<MicroBatch> order_;
   int64_t steps_;
+  std::optional<size_t> not_finite_ = {};  // the first micro-batch of the last step whose loss was not
 };
 
 }  // namespace plimsoll::train
