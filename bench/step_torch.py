@@ -218,4 +218,5 @@ def main():
         print((clock() - start) * 1e3, status_bytes("VmHWM") - before, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -21,21 +22,37 @@ volatile std::sig_atomic_t progress_is_shown = 0;
 volatile std::sig_atomic_t finishes_first = 0;
 volatile std::sig_atomic_t interrupted = 0;
 volatile std::sig_atomic_t is_silent = 0;
-int output_error = 0;  // errno of what stdout failed with
+volatile std::sig_atomic_t has_launcher = 0;
+char signal_label[32] = "plimsoll: ";  // NOLINT(modernize-avoid-c-arrays): a signal handler reads it
+int output_error = 0;                  // errno of what stdout failed with
 
 void write_to_stderr(std::string_view text) {
   if (is_silent == 0) static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
 }
 
-// Only calls that a signal handler may make.
-void end_by(int signal) {
+// Only calls that a signal handler may make, here and in end_by.
+void tell_of_signal(const char* what) {
+  static_cast<void>(!write(STDERR_FILENO, signal_label, std::strlen(signal_label)));
+  static_cast<void>(!write(STDERR_FILENO, what, std::strlen(what)));
+}
+
+// A launcher signals all ranks when one has failed: what that one said is the news.
+void end_by(int signal, siginfo_t* info, void* /*context*/) {
+  const bool is_of_launcher = has_launcher != 0 && info->si_pid == getppid();
+  const bool tells = is_silent == 0 || !is_of_launcher;
   if (progress_is_shown != 0) write_to_stderr(kErase);
-  if (finishes_first != 0 && interrupted == 0) {
+  const bool ends_now = finishes_first == 0 || interrupted != 0;
+  if (tells && is_of_launcher) {
+    tell_of_signal("its launcher ends it\n");  // where another rank has failed, at once
+  } else if (tells && !ends_now) {
+    tell_of_signal("stops after this step or micro-batch, with a checkpoint; once more ends it at once\n");
+  } else if (tells) {
+    tell_of_signal(signal == SIGINT ? "interrupted (SIGINT)\n" : "terminated (SIGTERM)\n");
+  }
+  if (!ends_now) {
     interrupted = 1;
-    write_to_stderr("plimsoll: stops after this step or micro-batch, with a checkpoint; once more ends it at once\n");
     return;
   }
-  write_to_stderr(signal == SIGINT ? "plimsoll: interrupted (SIGINT)\n" : "plimsoll: terminated (SIGTERM)\n");
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -45,8 +62,8 @@ void watch(int signal) {
   struct sigaction action {};
   if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
   action = {};
-  action.sa_handler = end_by;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = end_by;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   sigaction(signal, &action, nullptr);
 }
 
@@ -65,7 +82,11 @@ void start_console() {
 void finish_on_interrupt() { finishes_first = 1; }
 bool was_interrupted() { return interrupted != 0; }
 
-void silence_console() { is_silent = 1; }
+void set_rank_of_console(int rank) {
+  fmt::format_to_n(signal_label, sizeof signal_label - 1, "plimsoll: rank {}: ", rank);
+  has_launcher = 1;
+  is_silent = rank == 0 ? 0 : 1;
+}
 
 bool finish_console() {
   erase_progress();

@@ -21,9 +21,9 @@ void start_console();
 void finish_on_interrupt();
 bool was_interrupted();
 
-// From now on nothing is printed, told or shown, but for write_errors: for one of many processes that would say the
-// same.
-void silence_console();
+// This process is one of several ranks. Of others than rank 0 nothing is printed, told or shown from now on, but for
+// write_errors and signals that are not the launcher's: they would all say the same.
+void set_rank_of_console(int rank);
 
 // At the end of main: whether all that was printed has been written. Says so where not.
 bool finish_console();

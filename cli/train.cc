@@ -112,7 +112,7 @@ void run(const TrainOptions& options, int& status) {
   check(options);
   require_page(options.page);
   const auto ranks = train::join_ranks();
-  if (ranks && ranks->rank() != 0) silence_console();
+  if (ranks) set_rank_of_console(ranks->rank());
   if (!ranks && options.shard != "none")
     throw ArgumentError("--shard is for several ranks: start them with mpirun -n 4");
   if (options.budget.budget.empty() && !options.needs_loop()) {

@@ -12,12 +12,14 @@
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
+#include "plimsoll/device/gather.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/models/adapt.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/plan/step_plan_json.h"
 #include "plimsoll/report/plan_text.h"
+#include "plimsoll/report/rank_waits.h"
 #include "plimsoll/report/run_text.h"
 #include "plimsoll/train/budget_file.h"
 #include "plimsoll/train/process_ranks.h"
@@ -164,12 +166,14 @@ void print_result(const train::LoopResult& result) {
 }
 
 // What is printed of a run that came to its end.
-void report(const BudgetRun& run, const train::Fit& fit, const train::LoopResult& result) {
+void report(const BudgetRun& run, const train::Fit& fit, const train::LoopResult& result,
+            const train::RankWaits& waits) {
   const int threads = fit.session->executor().threads();
   if (run.options.step.json) {
     nlohmann::ordered_json json = head_json(run.options, run.sizes(), threads);
     if (run.part) json["ranks"] = run.part.ranks->ranks();
     if (run.part) json["shard"] = run.options.shard;
+    if (run.part) json["waits"] = report::waits_json(waits);
     json.update(plan_json(fit, run.budget));
     json["peak_since_budget_bytes"] = process_peak_bytes();
     json.update(result_json(result));
@@ -177,6 +181,7 @@ void report(const BudgetRun& run, const train::Fit& fit, const train::LoopResult
   }
   print_head(run.options, threads, run.steps);
   print_result(result);
+  print("{}", report::waits_line(waits));
   print_measured(fit);
 }
 
@@ -203,11 +208,12 @@ void profile_step(BudgetRun& run, train::FittedTraining& training, double second
   run.profiled.push_back({seconds, waited_s - std::exchange(run.waited_s, waited_s)});
 }
 
-void profile_run(const BudgetRun& run, train::Fit& fit) {
+void profile_run(const BudgetRun& run, train::Fit& fit, const train::RankWaits& waits) {
   if (run.options.profile.empty()) return;
   report::Profile profile =
       report::profile_of(report::setting_text(run.model.setting()), *fit.session, run.times, &fit.plan);
   profile.steps = run.profiled;
+  profile.waits = waits;
   profile.predicted_peak_bytes = fit.predicted_peak_bytes;
   profile.measured_peak_bytes = process_peak_bytes();
   if (run.data.batches) {
@@ -236,14 +242,6 @@ void show_step(BudgetRun& run, const train::LoopOptions::Step& step) {
   }
   tell("step {:>{}}  loss {:.6f}  {}{}\n", step.step, std::to_string(all).size(), step.loss,
        format_seconds(step.seconds), run.note());
-}
-
-void tell_not_finite(BudgetRun& run, const train::LoopOptions::Step& step) {
-  if (std::isfinite(step.loss) || std::exchange(run.told_not_finite, true)) return;
-  tell(
-      "note: the loss of step {} is {}: try a lower --lr, --warmup or --clip; no checkpoint is written while it is "
-      "so\n",
-      step.step, step.loss);
 }
 
 void show_micro_batches(BudgetRun& run, train::FittedTraining& training) {
@@ -308,12 +306,27 @@ void resize_data(BudgetRun& run, train::FittedTraining& training) {
   training.set_reserved_bytes(others + run.data.reserved_bytes);
 }
 
+// With several ranks, those whose samples it comes from: on all of them where the parameters are to blame.
+void tell_not_finite(const train::RankPart& part, const train::LoopOptions::Step& step,
+                     const std::optional<train::NotFinite>& here) {
+  const std::string own = here ? train::text_of(*here) : "";
+  const bool is_of_data = here && !here->input.empty();
+  const bool is_of_all = part && device::least_over(*part.ranks, here && !is_of_data ? 1 : 0) == 1;
+  const auto texts = part ? device::gather_texts(*part.ranks, own) : std::vector<std::string>{own};
+  tell("plimsoll: the loss of step {} is {}\n", step.step, step.loss);
+  if (is_of_all) tell("  on every rank, and all inputs are finite\n");
+  for (size_t rank = 0; !is_of_all && rank < texts.size(); ++rank) {
+    if (!texts[rank].empty()) tell("  {}{}\n", part ? fmt::format("rank {}: ", rank) : "", texts[rank]);
+  }
+  tell("  try a lower --lr, --warmup or --clip; no checkpoint is written while it is so\n");
+}
+
 void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraining& training) {
   loop.on_step = [&](const train::LoopOptions::Step& step) {
     profile_step(run, training, step.seconds);
     show_step(run, step);
-    tell_not_finite(run, step);
   };
+  loop.on_not_finite = [&](const auto& step, const auto& here) { tell_not_finite(run.part, step, here); };
   loop.on_evaluation = [](int64_t step, const train::Metrics& metrics) {
     tell("step {}  evaluation: {}\n", step, metrics_text(metrics));
   };
@@ -338,7 +351,6 @@ void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraini
 // What only one rank does.
 void leave_to_first(const train::RankPart& part, train::LoopOptions& loop) {
   if (part.is_first()) return;
-  loop.checkpoint.writes = false;
   loop.evaluation = nullptr;
   loop.evaluate_every = 0;
   loop.log.clear();
@@ -387,12 +399,20 @@ void tell_data(const train::RunData& data, const std::string& precision) {
   if (precision != "f32") tell("note: evaluation computes in f32, with the f32 weights of training\n");
 }
 
-void tell_skipped(const train::RunData& data) {
-  if (!data.batches) return;
-  const train::data::PipelineStats stats = data.batches->pipeline().stats();
-  if (stats.skipped == 0) return;
-  tell("plimsoll: {} samples could not be read and were skipped\n", format_count(stats.skipped));
-  for (const std::string& message : stats.skipped_messages) tell("  {}\n", message);
+// Ranks read parts of batches, and may come to the same sample in different epochs.
+void tell_skipped(const BudgetRun& run) {
+  if (!run.data.batches) return;
+  const train::Skipped skipped = train::skipped_of(run.data, run.part);
+  if (skipped.samples == 0) return;
+  tell("plimsoll: {} samples could not be read and were skipped\n", format_count(skipped.samples));
+  for (const std::string& message : skipped.messages) tell("  {}\n", message);
+}
+
+// Of the steps that are counted: all but the first.
+train::RankWaits waits_of(const BudgetRun& run, train::FittedTraining& training) {
+  double seconds = 0;
+  for (size_t i = 1; i < run.steps.size(); ++i) seconds += run.steps[i].seconds;
+  return train::gather_waits(run.part, *training.fitted().session, seconds);
 }
 
 int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions options) {
@@ -403,9 +423,10 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
   const train::LoopResult result = loop.run();
   erase_progress();
   if (run.part.is_first()) save_weights(run.options, training.fitted().session->executor());
-  tell_skipped(run.data);
-  report(run, training.fitted(), result);
-  profile_run(run, training.fitted());
+  tell_skipped(run);
+  const train::RankWaits waits = waits_of(run, training);
+  report(run, training.fitted(), result, waits);
+  if (run.part.is_first()) profile_run(run, training.fitted(), waits);
   write_pages(run, training.fitted());
   return end_of(run.options, result);
 }
@@ -426,6 +447,7 @@ int train_within(const TrainOptions& options) {
   BudgetRun run{options, model, std::move(file), budget, part};
   train::DataOptions data = options.data;
   data.batch = batch;
+  data.part = {part.first_sample, part.samples};
   run.data = train::open_data(data, model, options.trainer.seed);
   tell_data(run.data, options.step.precision);
   train::LoopOptions loop = loop_options(options, run.data);

@@ -4,6 +4,9 @@ namespace plimsoll::explain {
 
 const Needles& log_needles() {
   static const Needles kNeedles({
+      // Our own.
+      "o more memory",
+      " does not fit in ",
       // The words that all programs use.
       "ut of memory",
       "ut of Memory",

@@ -11,6 +11,7 @@
 #include "plimsoll/base/duration.h"
 #include "plimsoll/report/chrome_trace.h"
 #include "plimsoll/report/module_table.h"
+#include "plimsoll/report/rank_waits.h"
 #include "plimsoll/report/trained_steps.h"
 #include "plimsoll/train/known_costs.h"
 
@@ -209,6 +210,7 @@ nlohmann::ordered_json profile_json(const Profile& profile) {
   for (const ProfileRow& row : tables.categories) {
     json["categories"].push_back({{"name", row.name}, {"peak_bytes", row.bytes}});
   }
+  if (profile.waits.ranks() > 0) json["ranks"] = waits_json(profile.waits);
   if (profile.data) {
     const Waits waits = waits_of(profile);
     json["data"] = {{"planned_bytes", profile.data->planned_bytes},
@@ -293,7 +295,7 @@ std::string profile_text(const Profile& profile) {
     text += fmt::format("  {:<28} {:>12}\n", row.name, format_bytes(row.bytes));
   text += fmt::format("  {:<28} {:>12}, predicted {}\n", "peak", format_bytes(profile.measured_peak_bytes),
                       format_bytes(profile.predicted_peak_bytes));
-  return text + data_text(profile);
+  return text + waits_table(profile.waits) + waits_line(profile.waits) + data_text(profile);
 }
 
 std::string profile_file(const Profile& profile) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plimsoll/report/step_history.h"
+#include "plimsoll/train/rank_waits.h"
 
 namespace plimsoll::report {
 
@@ -45,6 +46,7 @@ struct Profile {
   std::vector<std::vector<double>> predicted = {};  // seconds of each op of each part
   std::vector<ProfiledStep> steps = {};
   std::optional<ProfiledData> data = {};
+  train::RankWaits waits = {};       // of several ranks
   int64_t predicted_peak_bytes = 0;  // of the process where there is a budget, else of the arena
   int64_t measured_peak_bytes = 0;   // likewise
 };

@@ -14,6 +14,7 @@
 // were: zero when they are new.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,9 @@ class Executor {
   void time_ops() { op_seconds_.assign(lowered_.program.ops.size(), 0.0); }
   // Of each op, in the last step; 0 for those that do nothing. Empty when that is not measured.
   const std::vector<double>& op_seconds() const { return op_seconds_; }
+
+  // How long the collectives have taken, by op, in all steps but the first: in them a rank waits for the others.
+  const std::map<size_t, double>& collective_seconds() const { return collective_seconds_; }
 
   const kernels::Lowered& lowered() const { return lowered_; }
   const program::Program& program() const { return lowered_.program; }
@@ -129,6 +133,7 @@ class Executor {
   void write_bytes(std::byte* to, std::span<const std::byte> from);
   int64_t elements(program::Value value) const;
   void run_tasks();
+  void run_task(size_t i);
   kernels::Memory memory_of(int32_t op) const;
   [[noreturn]] void report(const device::FaultRecord& found) const;
 
@@ -141,6 +146,7 @@ class Executor {
   std::vector<kernels::Task> tasks_;                               // of the ops that do something, in order
   std::vector<size_t> task_ops_;                                   // the op of each task
   std::vector<double> op_seconds_;                                 // empty: not measured
+  std::map<size_t, double> collective_seconds_;                    // empty: there are no collectives
   int64_t steps_ = 0;                                              // that were enqueued
   std::unique_ptr<device::Kept> kept_;                             // a step as the device repeats it, if it can
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -20,6 +21,9 @@ class Batch {
   // dimension 0 says. However the batch is divided, sample i is the same.
   virtual void read(const program::Program& program, program::Value input, int64_t first,
                     std::span<std::byte> into) const = 0;
+
+  // Which sample of the data this sample of the batch is; nothing where it is of none.
+  virtual std::optional<int64_t> index_of(int64_t /*sample*/) const { return std::nullopt; }
 };
 
 // Arrays of the caller's, by the name of the input that each is for: row-major, one sample after the other. They are

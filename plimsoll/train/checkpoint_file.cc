@@ -23,6 +23,12 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
+std::string header_of(const std::vector<KeptTensor>& tensors, const RunState& state) {
+  std::vector<models::StoredSpec> specs;
+  for (const KeptTensor& tensor : tensors) specs.push_back(tensor.spec);
+  return models::stored_header(specs, texts_of(state));
+}
+
 [[noreturn]] void fail(const char* doing, const std::string& path) {
   throw SystemError::from_errno(fmt::format("{} {}", doing, quote(path)), errno);
 }
@@ -72,6 +78,56 @@ void CheckpointFile::finish() {
   sync_folder(folder_of(path_));
 }
 
+CheckpointPart::CheckpointPart(const std::string& path) : path_(path) {
+  fd_ = keep_apart(open(CheckpointFile::unfinished_name(path).c_str(), O_WRONLY | O_CLOEXEC));
+  if (fd_ < 0) fail("writing a part of", path_);
+}
+
+CheckpointPart::~CheckpointPart() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void CheckpointPart::write(int64_t offset, std::span<const std::byte> bytes) {
+  unflushed_ += static_cast<int64_t>(bytes.size());
+  while (!bytes.empty()) {
+    const ssize_t count = pwrite(fd_, bytes.data(), bytes.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("writing a part of", path_);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    offset += count;
+  }
+  if (unflushed_ < kFlushBytes) return;
+  sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);  // as in CheckpointFile
+  posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+  unflushed_ = 0;
+}
+
+void CheckpointPart::finish() {
+  if (fsync(fd_) != 0) fail("writing a part of", path_);
+  posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+  if (close(std::exchange(fd_, -1)) != 0) fail("writing a part of", path_);
+}
+
+void make_shared_file(const std::string& path, int64_t bytes) {
+  const std::string unfinished = CheckpointFile::unfinished_name(path);
+  const int fd = keep_apart(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kNewFile));
+  if (fd < 0) fail("writing", path);
+  const bool done = ftruncate(fd, bytes) == 0;
+  const int error = errno;
+  close(fd);
+  if (done) return;
+  unlink(unfinished.c_str());
+  errno = error;
+  fail("writing", path);
+}
+
+void name_shared_file(const std::string& path) {
+  if (rename(CheckpointFile::unfinished_name(path).c_str(), path.c_str()) != 0) fail("writing", path);
+  sync_folder(folder_of(path));
+}
+
+void discard_shared_file(const std::string& path) { unlink(CheckpointFile::unfinished_name(path).c_str()); }
+
 OpenFile::OpenFile(std::string path) : path_(std::move(path)) {
   fd_ = keep_apart(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd_ < 0) fail("reading", path_);
@@ -106,18 +162,36 @@ void sync_folder(const std::string& folder) {
 
 void stream_checkpoint(const std::vector<KeptTensor>& tensors, const RunState& state, int64_t most,
                        const std::function<void(int64_t bytes, const FillBytes& fill)>& next) {
-  std::vector<models::StoredSpec> specs;
-  for (const KeptTensor& tensor : tensors) specs.push_back(tensor.spec);
-  const std::string header = models::stored_header(specs, texts_of(state));
-  const auto stream = [&](int64_t bytes, const ReadBytes& read) {
-    for (int64_t first = 0; first < bytes; first += most) {
-      next(std::min(most, bytes - first), [&](std::span<std::byte> into) { read(first, into); });
+  stream_part(tensors, state, {}, most,
+              [&](int64_t /*at*/, int64_t bytes, const FillBytes& fill) { next(bytes, fill); });
+}
+
+void stream_part(const std::vector<KeptTensor>& tensors, const RunState& state, const RankPart& part, int64_t most,
+                 const std::function<void(int64_t at, int64_t bytes, const FillBytes& fill)>& next) {
+  const std::string header = header_of(tensors, state);
+  const auto stream = [&](int64_t start, int64_t from, int64_t end, const ReadBytes& read) {
+    for (int64_t first = from; first < end; first += most) {
+      next(start + first, std::min(most, end - first), [&](std::span<std::byte> into) { read(first, into); });
     }
   };
-  stream(static_cast<int64_t>(header.size()), [&](int64_t offset, std::span<std::byte> into) {
-    std::memcpy(into.data(), header.data() + offset, into.size());
-  });
-  for (const KeptTensor& tensor : tensors) stream(tensor.spec.bytes(), tensor.read);
+  auto start = static_cast<int64_t>(header.size());
+  if (part.is_first()) {
+    stream(0, 0, start, [&](int64_t offset, std::span<std::byte> into) {
+      std::memcpy(into.data(), header.data() + offset, into.size());
+    });
+  }
+  for (const KeptTensor& tensor : tensors) {
+    const int64_t each = element_bytes(tensor.spec.dtype);
+    const int64_t elements = tensor.spec.bytes() / each;
+    const device::Shard own =
+        part ? device::shard_of(elements, part.ranks->ranks(), part.ranks->rank()) : device::Shard{0, elements};
+    stream(start, own.first * each, own.end * each, tensor.read);
+    start += tensor.spec.bytes();
+  }
+}
+
+int64_t bytes_of_checkpoint(const std::vector<KeptTensor>& tensors, const RunState& state) {
+  return static_cast<int64_t>(header_of(tensors, state).size()) + bytes_of(tensors);
 }
 
 }  // namespace plimsoll::train

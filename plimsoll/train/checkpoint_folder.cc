@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/descriptor.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/gather.h"
 #include "plimsoll/train/checkpoint_file.h"
 
 namespace plimsoll::train {
@@ -63,6 +65,12 @@ void remove_unfinished(const std::string& folder) {
   }
 }
 
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw SystemError::from_errno(fmt::format("making the folder {}", quote(folder)), error.value());
+}
+
 int64_t whole_blocks(int64_t staging_bytes) {
   return std::max(int64_t{64} * kKiB, std::min(kMostBlock, staging_bytes / 2) / 4096 * 4096);
 }
@@ -77,17 +85,43 @@ std::optional<std::string> newest_checkpoint(const std::string& folder) {
   return found.empty() ? std::nullopt : std::optional(found.back().path);
 }
 
+bool is_shared_folder(const std::string& folder, const RankPart& part) {
+  const int64_t now = std::chrono::system_clock::now().time_since_epoch().count();
+  const std::string name =
+      device::broadcast_text(*part.ranks, fmt::format(".{}shared-{}-{}.part", kPrefix, getpid(), now));
+  const std::string probe = (fs::path(folder) / name).string();
+  const bool is_first = part.ranks->rank() == 0;
+  if (is_first) {
+    make_folder(folder);
+    const int fd = keep_apart(open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    if (fd >= 0) close(fd);
+  }
+  // What a run before left there says nothing: each asks for the words that rank 0 has written now.
+  part.ranks->barrier();
+  const bool sees = device::least_over(*part.ranks, fs::exists(probe) ? 1 : 0) == 1;
+  if (is_first) unlink(probe.c_str());
+  return sees;
+}
+
 int64_t staging_bytes_for(int64_t tensor_bytes, int64_t budget_bytes) {
   const int64_t wanted = align_up(tensor_bytes + kMostBlock / 4, int64_t{64} * kKiB);
   return std::clamp(std::min(wanted, budget_bytes / kBudgetShare), kLeastStaging, kMostStaging);
 }
 
-CheckpointFolder::CheckpointFolder(std::string folder, int64_t keep, int64_t staging_bytes)
-    : folder_(std::move(folder)), keep_(keep), block_bytes_(whole_blocks(staging_bytes)) {
+CheckpointFolder::CheckpointFolder(std::string folder, int64_t keep, int64_t staging_bytes, RankPart part)
+    : folder_(std::move(folder)), keep_(keep), part_(std::move(part)), block_bytes_(whole_blocks(staging_bytes)) {
   if (keep_ < 1) throw ArgumentError(fmt::format("{} checkpoints are to be kept, expected 1 at least", keep_));
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) throw SystemError::from_errno(fmt::format("making the folder {}", quote(folder_)), error.value());
+  if (part_.is_first()) start_folder();
+  blocks_.resize(static_cast<size_t>(std::max<int64_t>(2, staging_bytes / block_bytes_)));
+  for (Block& block : blocks_) {
+    block.memory.reset(new std::byte[static_cast<size_t>(block_bytes_)]);  // its pages are taken when it is filled
+    free_.push_back(&block);
+  }
+  thread_ = std::thread([this] { write_files(); });
+}
+
+void CheckpointFolder::start_folder() {
+  make_folder(folder_);
   lock_fd_ = keep_apart(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock_fd_ < 0) throw SystemError::from_errno(fmt::format("opening the folder {}", quote(folder_)), errno);
   if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -95,12 +129,6 @@ CheckpointFolder::CheckpointFolder(std::string folder, int64_t keep, int64_t sta
     throw SystemError(fmt::format("another run writes checkpoints to {}: give it a folder of its own", quote(folder_)));
   }
   remove_unfinished(folder_);
-  blocks_.resize(static_cast<size_t>(std::max<int64_t>(2, staging_bytes / block_bytes_)));
-  for (Block& block : blocks_) {
-    block.memory.reset(new std::byte[static_cast<size_t>(block_bytes_)]);  // its pages are taken when it is filled
-    free_.push_back(&block);
-  }
-  thread_ = std::thread([this] { write_files(); });
 }
 
 CheckpointFolder::~CheckpointFolder() {
@@ -110,11 +138,14 @@ CheckpointFolder::~CheckpointFolder() {
   }
   changed_.notify_all();
   thread_.join();
-  close(lock_fd_);
+  if (lock_fd_ >= 0) close(lock_fd_);
 }
+
+std::string CheckpointFolder::path_of(int64_t step) const { return (fs::path(folder_) / name_of(step)).string(); }
 
 void CheckpointFolder::save(const std::vector<KeptTensor>& tensors, const RunState& state) {
   wait();
+  if (part_ && !starts_file(tensors, state)) return;
   {
     const std::lock_guard lock(mutex_);
     asked_.push_back(state.step);
@@ -122,8 +153,9 @@ void CheckpointFolder::save(const std::vector<KeptTensor>& tensors, const RunSta
   changed_.notify_all();
   Filled end;
   try {
-    stream_checkpoint(tensors, state, block_bytes_, [&](int64_t bytes, const FillBytes& fill) {
+    stream_part(tensors, state, part_, block_bytes_, [&](int64_t at, int64_t bytes, const FillBytes& fill) {
       Block* block = take_free();
+      block->at = at;
       block->bytes = bytes;
       try {
         fill(std::span(block->memory.get(), static_cast<size_t>(bytes)));
@@ -139,9 +171,69 @@ void CheckpointFolder::save(const std::vector<KeptTensor>& tensors, const RunSta
   push_filled(std::move(end));
 }
 
-void CheckpointFolder::wait() {
+// Whether there is a file now for all ranks to write to.
+bool CheckpointFolder::starts_file(const std::vector<KeptTensor>& tensors, const RunState& state) {
+  std::string error;
+  try {
+    if (part_.is_first()) make_shared_file(path_of(state.step), bytes_of_checkpoint(tensors, state));
+  } catch (const Error& failed) {
+    error = failed.what();
+  }
+  has_parts_ = device::least_over(*part_.ranks, error.empty() ? 1 : 0) == 1;
+  if (!has_parts_) {
+    const std::lock_guard lock(mutex_);
+    outcomes_.push_back({state.step, path_of(state.step), error.empty() ? "rank 0 could not begin it" : error});
+  }
+  return has_parts_;
+}
+
+void CheckpointFolder::wait_for_own() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return asked_.empty() && !is_writing_; });
+}
+
+void CheckpointFolder::wait() {
+  wait_for_own();
+  if (has_parts_) conclude();
+}
+
+void CheckpointFolder::poll() {
+  if (!has_parts_) return;
+  bool is_done = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_done = own_.has_value();
+  }
+  if (device::least_over(*part_.ranks, is_done ? 1 : 0) == 1) conclude();
+}
+
+// All ranks have written their parts, or come here when they have: whole where none has failed.
+void CheckpointFolder::conclude() {
+  has_parts_ = false;
+  Outcome outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    outcome = *std::exchange(own_, std::nullopt);
+  }
+  const std::vector<std::string> errors = device::gather_texts(*part_.ranks, std::exchange(outcome.error, ""));
+  for (size_t rank = 0; rank < errors.size() && outcome.error.empty(); ++rank) {
+    if (!errors[rank].empty()) outcome.error = fmt::format("rank {}: {}", rank, errors[rank]);
+  }
+  if (part_.is_first()) {
+    try {
+      outcome.error.empty() ? finish_shared(outcome.path) : discard_shared_file(outcome.path);
+    } catch (const Error& error) {
+      outcome.error = error.what();
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  outcomes_.push_back(std::move(outcome));
+}
+
+void CheckpointFolder::finish_shared(const std::string& path) {
+  name_shared_file(path);
+  publish(path);
+  remove_old();
 }
 
 std::vector<CheckpointFolder::Outcome> CheckpointFolder::outcomes() {
@@ -165,34 +257,50 @@ void CheckpointFolder::write_files() {
   }
 }
 
-// To the end of what is filled, also where writing has failed: the one who fills waits for blocks.
 void CheckpointFolder::write_one(int64_t step) {
-  Outcome outcome{step, (fs::path(folder_) / name_of(step)).string(), {}};
-  std::optional<CheckpointFile> file;
-  const auto attempt = [&](const auto& f) {
-    if (!outcome.error.empty()) return;
-    try {
-      f();
-    } catch (const Error& error) {
-      outcome.error = error.what();
-      file.reset();
-    }
-  };
-  attempt([&] { file.emplace(outcome.path); });
-  Filled filled = take_filled();
-  for (; filled.block != nullptr; filled = take_filled()) {
-    const Block& block = *filled.block;
-    attempt([&] { file->write(std::span(block.memory.get(), static_cast<size_t>(block.bytes))); });
-    give_back(filled.block);
+  Outcome outcome{step, path_of(step), {}};
+  if (part_) {
+    std::optional<CheckpointPart> file;
+    outcome.error = write_blocks(file, outcome.path, [&] { file->finish(); });
+    const std::lock_guard lock(mutex_);
+    own_ = std::move(outcome);
+    return;
   }
-  attempt([&] {
-    if (!filled.error.empty()) throw SystemError(filled.error);
+  std::optional<CheckpointFile> file;
+  outcome.error = write_blocks(file, outcome.path, [&] {
     file->finish();
     publish(outcome.path);
     remove_old();
   });
   const std::lock_guard lock(mutex_);
   outcomes_.push_back(std::move(outcome));
+}
+
+// To the end of what is filled, also where writing has failed: the one who fills waits for blocks. Returns why it did.
+template <class File, class F>
+std::string CheckpointFolder::write_blocks(std::optional<File>& file, const std::string& path, const F& finish) {
+  std::string failed;
+  const auto attempt = [&](const auto& f) {
+    if (!failed.empty()) return;
+    try {
+      f();
+    } catch (const Error& error) {
+      failed = error.what();
+      file.reset();
+    }
+  };
+  attempt([&] { file.emplace(path); });
+  Filled filled = take_filled();
+  for (; filled.block != nullptr; filled = take_filled()) {
+    const Block& block = *filled.block;
+    attempt([&] { file->write(block.at, std::span(block.memory.get(), static_cast<size_t>(block.bytes))); });
+    give_back(filled.block);
+  }
+  attempt([&] {
+    if (!filled.error.empty()) throw SystemError(filled.error);
+    finish();
+  });
+  return failed;
 }
 
 CheckpointFolder::Block* CheckpointFolder::take_free() {

@@ -68,6 +68,10 @@ float FittedTraining::step() {
   return loss;
 }
 
+std::optional<NotFinite> FittedTraining::find_not_finite(const Batch* batch) {
+  return visit([&](auto& trainer) { return batch ? trainer.find_not_finite(*batch) : trainer.find_not_finite(); });
+}
+
 int64_t FittedTraining::steps() const { return options_.steps_before; }
 
 void FittedTraining::set_rate(double rate) {
@@ -78,12 +82,6 @@ void FittedTraining::set_rate(double rate) {
 std::vector<KeptTensor> FittedTraining::kept() {
   return whole_state(kept_tensors(*fit_.session, model_.request().model), fit_.session->executor().program(),
                      options_.part);
-}
-
-void FittedTraining::help_saving() { serve_state(kept(), options_.part); }
-
-void FittedTraining::end_saving() {
-  if (options_.part) end_serving(options_.part);
 }
 
 RunState FittedTraining::state() const {

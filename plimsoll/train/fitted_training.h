@@ -25,14 +25,14 @@ class FittedTraining {
   // Throws StepGivenUp where that was asked for.
   float step(const Batch& batch);
   float step();  // on the batch of the options, or synthetic data
+  // After a step whose loss is not finite: where that comes from, among this rank's samples. Without a batch: of the
+  // options' or synthetic data.
+  std::optional<NotFinite> find_not_finite(const Batch* batch);
   int64_t steps() const;
   void set_rate(double rate);
 
-  // All that is kept; good until the next fit. With several ranks, rank 0 alone reads it, and calls `end_saving` when
-  // it has; the others are in `help_saving` meanwhile.
+  // All that is kept; good until the next fit. With several ranks, of what is spread over them each has its shard.
   std::vector<KeptTensor> kept();
-  void help_saving();
-  void end_saving();
   // The state of the run: model, optimizer, step, seed and rate. The rest is the caller's.
   RunState state() const;
   // Goes on from there. Plans again where the optimizer's state is held in another form. ArgumentError with the first
@@ -49,6 +49,7 @@ class FittedTraining {
   int64_t reserved_bytes() const { return reserved_bytes_; }
 
   const ModelForms& model() const { return model_; }
+  const RankPart& part() const { return options_.part; }
   bool is_fitted() const { return fit_.session != nullptr; }
   Fit& fitted() { return fit_; }
   const Fit& fitted() const { return fit_; }

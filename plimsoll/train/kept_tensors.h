@@ -18,8 +18,9 @@ using ReadBytes = std::function<void(int64_t offset, std::span<std::byte> into)>
 // Refers to the session, and is good as long as that is. For use between steps.
 struct KeptTensor {
   models::StoredSpec spec;  // as in the file: weights of PyTorch's layers that it holds transposed are so here
-  ReadBytes read;
+  ReadBytes read;           // where it is spread over ranks: of this rank's shard alone
   std::function<void(const ReadBytes& stored)> load;  // calls it, with parts of at most kLoadBytes, in order
+  bool is_spread = false;                             // over ranks
 };
 inline constexpr int64_t kLoadBytes = int64_t{1} << 20;
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -14,6 +15,8 @@
 
 namespace plimsoll::train {
 namespace {
+
+namespace fs = std::filesystem;
 
 void check(const LoopOptions& options, bool has_data) {
   const auto require = [](bool holds, std::string_view what) {
@@ -46,16 +49,44 @@ Loop::Loop(FittedTraining& training, Budget budget, std::shared_ptr<Batches> bat
   check(options_, batches_ != nullptr);
   const CheckpointOptions& checkpoint = options_.checkpoint;
   if (checkpoint.folder.empty()) return;
-  const auto newest = newest_checkpoint(checkpoint.folder);
-  if (newest && !checkpoint.resume) {
+  const auto before = newest();
+  if (before && !checkpoint.resume) {
     throw ArgumentError(
         fmt::format("{} has checkpoints of a run, the newest {}: resume it (--resume), or give another folder",
-                    quote(checkpoint.folder), std::filesystem::path(*newest).filename().string()));
+                    quote(checkpoint.folder), fs::path(*before).filename().string()));
   }
-  if (!checkpoint.writes) return;
+  make_folder();
+}
+
+// Of several ranks each writes its part; where rank 0 alone sees the folder it writes all, if it has all.
+void Loop::make_folder() {
+  const CheckpointOptions& checkpoint = options_.checkpoint;
+  const RankPart& part = training_.part();
   const int64_t staging = checkpoint.staging_bytes;
   const int64_t bytes = staging > 0 ? staging : staging_bytes_for(training_.model().kept_bytes(), budget_.bytes);
-  folder_ = std::make_unique<CheckpointFolder>(checkpoint.folder, checkpoint.keep, bytes);
+  const bool in_parts = part && is_shared_folder(checkpoint.folder, part);
+  if (part && !in_parts) {
+    const std::vector<KeptTensor> kept = training_.kept();
+    if (std::any_of(kept.begin(), kept.end(), [](const KeptTensor& tensor) { return tensor.is_spread; })) {
+      throw ArgumentError(
+          fmt::format("{} is not one folder for all ranks, and each has a part of the state to write: name one "
+                      "that all machines see, or leave --shard out",
+                      quote(checkpoint.folder)));
+    }
+    if (!part.is_first()) return;
+  }
+  folder_ = std::make_unique<CheckpointFolder>(checkpoint.folder, checkpoint.keep, bytes, in_parts ? part : RankPart{});
+}
+
+// That of rank 0, for all.
+std::optional<std::string> Loop::newest() const {
+  const std::string& folder = options_.checkpoint.folder;
+  const RankPart& part = training_.part();
+  const auto own = newest_checkpoint(folder);
+  if (!part) return own;
+  const std::string name = device::broadcast_text(*part.ranks, own ? fs::path(*own).filename().string() : "");
+  if (name.empty()) return std::nullopt;
+  return (fs::path(folder) / name).string();
 }
 
 Loop::Loop(Training& training, std::shared_ptr<Batches> batches, LoopOptions options)
@@ -71,9 +102,13 @@ std::optional<int64_t> Loop::steps_in_all() const {
 
 void Loop::resume() {
   const CheckpointOptions& asked = options_.checkpoint;
-  const auto newest = asked.resume ? newest_checkpoint(asked.folder) : std::nullopt;
-  if (!newest) return;
-  const Checkpoint checkpoint(*newest);
+  const auto path = asked.resume ? newest() : std::nullopt;
+  if (!path) return;
+  if (!fs::exists(*path)) {
+    throw InputError({.source = *path}, "not on this machine, and rank 0 goes on from it",
+                     "a folder that all machines see, or a copy of it on each");
+  }
+  const Checkpoint checkpoint(*path);
   if (const auto no_fit = training_.load(checkpoint, budget_)) refuse(training_.model(), "", budget_, *no_fit);
   const RunState& state = checkpoint.state();
   if (batches_) batches_->seek(state.data);
@@ -131,6 +166,14 @@ void Loop::step() {
   ++result_.steps_here;
   if (log_) log_->step(record, process_peak_bytes());
   if (options_.on_step) options_.on_step(record);
+  if (!std::isfinite(record.loss)) tell_not_finite(record, delivered.batch.get());
+}
+
+// Later ones follow from the first.
+void Loop::tell_not_finite(const LoopOptions::Step& record, const Batch* batch) {
+  if (told_not_finite_ || !options_.on_not_finite) return;
+  told_not_finite_ = true;
+  options_.on_not_finite(record, training_.find_not_finite(batch));
 }
 
 void Loop::evaluate() {
@@ -150,13 +193,12 @@ void Loop::save() {
   if (options_.checkpoint.folder.empty() || saved_at_ == training_.steps()) return;
   saved_at_ = training_.steps();
   if (!std::isfinite(result_.last_loss)) return refuse_to_save();
-  if (!folder_) return training_.help_saving();
+  if (!folder_) return;  // rank 0 has what there is to save
   RunState state = training_.state();
   if (batches_) state.data = batches_->position();
   state.best_loss = result_.best_loss;
   state.evaluations_since_best = evaluations_since_best_;
   folder_->save(training_.kept(), state);
-  training_.end_saving();
 }
 
 // Earlier checkpoints, which would make room for it, are worth more.
@@ -177,6 +219,7 @@ void Loop::tell(const CheckpointFolder::Outcome& outcome) {
 
 void Loop::tell_outcomes() {
   if (!folder_) return;
+  folder_->poll();
   for (const CheckpointFolder::Outcome& outcome : folder_->outcomes()) tell(outcome);
 }
 

@@ -24,7 +24,6 @@ struct CheckpointOptions {
   int64_t every = 0;          // steps; 0: at the end alone
   int64_t keep = 3;           // the newest ones
   bool resume = false;        // go on from the newest one, where there is one
-  bool writes = true;         // false: another rank writes them, and this one helps
   int64_t staging_bytes = 0;  // of the writer; 0: by the model's size
 };
 
@@ -48,6 +47,8 @@ struct LoopOptions {
     std::optional<int64_t> steps_in_all = {};
   };
   std::function<void(const Step&)> on_step = {};
+  // The first loss that is not finite, that of all ranks, and where among this rank's samples it comes from.
+  std::function<void(const Step&, const std::optional<NotFinite>&)> on_not_finite = {};
   std::function<void(int64_t step, const Metrics&)> on_evaluation = {};
   std::function<void(const CheckpointFolder::Outcome&)> on_checkpoint = {};
   std::function<void(const RunState&)> on_resume = {};
@@ -91,12 +92,15 @@ class Loop {
   static int64_t reserved_bytes(const ModelForms& model, const LoopOptions& options, int64_t budget_bytes);
 
  private:
+  void make_folder();
+  std::optional<std::string> newest() const;
   void resume();
   bool is_over() const;
   Delivered take_batch();
   Delivered next_batch();
   float run_step(const Delivered& delivered);
   void step();
+  void tell_not_finite(const LoopOptions::Step& record, const Batch* batch);
   void evaluate();
   void save();
   void refuse_to_save();
@@ -116,6 +120,7 @@ class Loop {
   int64_t evaluations_since_best_ = 0;
   int64_t evaluated_at_ = -1;
   int64_t saved_at_ = -1;
+  bool told_not_finite_ = false;
 };
 
 }  // namespace plimsoll::train

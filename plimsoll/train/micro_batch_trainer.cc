@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -94,6 +95,12 @@ float MicroBatchTrainer::run(const MicroBatch& micro_batch, float weight, const 
   return executor.read_one<float>(loss_of(program));
 }
 
+std::optional<NotFinite> MicroBatchTrainer::find_not_finite(const Batch& batch) {
+  if (!not_finite_) return std::nullopt;
+  const MicroBatch& micro_batch = order_[*not_finite_];
+  return train::find_not_finite(*micro_batch.executor, micro_batches_.samples, batch, micro_batch.first);
+}
+
 // Inputs do not stay where the programs take turns.
 void MicroBatchTrainer::update() {
   const Value rate = micro_batches_.update->program().find("optimizer.rate");
@@ -115,6 +122,7 @@ float MicroBatchTrainer::step(const Batch& batch) {
   const std::vector<double> shares = weights(batch);
   double loss = 0;
   bool counts = false;
+  not_finite_.reset();
   for (size_t i = 0; i < order_.size(); ++i) {
     if (i > 0 && may_give_up_ && gives_up && gives_up()) give_up();
     if (on_micro_batch) on_micro_batch(static_cast<int64_t>(i));
@@ -125,7 +133,9 @@ float MicroBatchTrainer::step(const Batch& batch) {
                       "take --shard optimizer",
                       steps_));
     }
-    loss += shares[i] * static_cast<double>(run(order_[i], static_cast<float>(shares[i]), batch));
+    const float mean = run(order_[i], static_cast<float>(shares[i]), batch);
+    if (!std::isfinite(mean) && !not_finite_) not_finite_ = i;
+    loss += shares[i] * static_cast<double>(mean);
     counts = true;
   }
   update();

@@ -42,6 +42,10 @@ class MicroBatchTrainer {
   // On the batch of the options.
   float step() { return step(*options_.batch); }
 
+  // As that of Trainer, in the first micro-batch of which it is so.
+  std::optional<NotFinite> find_not_finite(const Batch& batch);
+  std::optional<NotFinite> find_not_finite() { return find_not_finite(*options_.batch); }
+
   void set_rate(double rate) { options_.rate = rate; }
 
   int64_t steps() const { return steps_; }
@@ -69,6 +73,7 @@ class MicroBatchTrainer {
   std::vector<MicroBatch> order_;
   bool may_give_up_;
   int64_t steps_;
+  std::optional<size_t> not_finite_ = {};  // the first micro-batch of the last step whose loss was not
 };
 
 }  // namespace plimsoll::train

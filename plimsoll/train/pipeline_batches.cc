@@ -14,7 +14,7 @@ constexpr int64_t kBatchesAhead = 16;
 
 Delivered PipelineBatches::next() {
   std::shared_ptr<const data::DataBatch> batch = pipeline_->next();
-  const int64_t samples = batch ? batch->size() : 0;
+  const int64_t samples = batch ? batch->size_of_whole() : 0;
   return {std::move(batch), samples};
 }
 

@@ -1,12 +1,16 @@
 #include "plimsoll/train/run_data.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/gather.h"
 #include "plimsoll/train/data/adaptors.h"
 
 namespace plimsoll::train {
@@ -48,13 +52,35 @@ int automatic_workers(const data::Pipeline& pipeline, int64_t budget_bytes) {
   return static_cast<int>(std::clamp<int64_t>(budget_bytes / kWorkersShare / each, 1, cores));
 }
 
+// The lines that any rank has, each once, in the order of ranks.
+std::vector<std::string> lines_of_all(const RankPart& part, const std::vector<std::string>& own) {
+  if (!part) return own;
+  std::vector<std::string> all;
+  std::set<std::string> known;
+  for (const std::string& text : device::gather_texts(*part.ranks, fmt::format("{}", fmt::join(own, "\n")))) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (known.insert(line).second) all.push_back(line);
+    }
+  }
+  return all;
+}
+
 }  // namespace
+
+Skipped skipped_of(const RunData& data, const RankPart& part) {
+  const data::PipelineStats stats = data.batches->pipeline().stats();
+  std::vector<std::string> samples;
+  for (const int64_t sample : stats.skipped_samples) samples.push_back(std::to_string(sample));
+  return {static_cast<int64_t>(lines_of_all(part, samples).size()), lines_of_all(part, stats.skipped_messages)};
+}
 
 RunData open_data(const DataOptions& options, const ModelForms& model, uint64_t seed) {
   RunData opened;
   const auto on_corrupt = options.skip_corrupt ? data::OnCorrupt::skip : data::OnCorrupt::fatal;
   if (!options.path.empty()) {
     const data::PipelineOptions pipeline{.batch = options.batch,
+                                         .part = options.part,
                                          .shuffle = options.shuffle,
                                          .seed = seed,
                                          .shuffle_buffer = options.shuffle_buffer,

@@ -8,6 +8,7 @@
 
 #include "plimsoll/train/model_forms.h"
 #include "plimsoll/train/pipeline_batches.h"
+#include "plimsoll/train/rank_part.h"
 
 namespace plimsoll::train {
 
@@ -28,6 +29,7 @@ struct DataOptions {
   int workers = 0;                // threads that read; 0: as many as the steps need
   int prefetch = 0;               // batches ready ahead; 0: as many as the steps need
   int64_t batch = 0;              // samples of a step of all ranks; 0: the model's
+  data::BatchPart part = {};      // of several ranks, what this one reads of each batch
 };
 
 struct RunData {
@@ -42,5 +44,12 @@ RunData open_data(const DataOptions& options, const ModelForms& model, uint64_t 
 
 // Buffers that suit the budget; 0: the least there can be.
 void limit_data(RunData& data, const DataOptions& options, int64_t budget_bytes);
+
+// Samples of the training data that could not be read, on all ranks, each counted once. Called by every rank.
+struct Skipped {
+  int64_t samples = 0;
+  std::vector<std::string> messages = {};  // of the first ones
+};
+Skipped skipped_of(const RunData& data, const RankPart& part);
 
 }  // namespace plimsoll::train

@@ -9,13 +9,9 @@
 
 namespace plimsoll::train {
 
-// Those of `tensors` that are shards of state become the whole: reading one, on rank 0 alone, fetches what other ranks
-// have while these are in serve_state; loading one reads the rank's own shard. `program` is the one that keeps them.
+// Those of `tensors` that are shards of state get the names and shapes of the whole; reading and loading one are of the
+// rank's own shard of it. `program` is the one that keeps them.
 std::vector<KeptTensor> whole_state(std::vector<KeptTensor> tensors, const program::Program& program,
                                     const RankPart& part);
-
-// On all ranks but 0, with the same tensors: answers until rank 0 calls end_serving.
-void serve_state(const std::vector<KeptTensor>& tensors, const RankPart& part);
-void end_serving(const RankPart& part);
 
 }  // namespace plimsoll::train

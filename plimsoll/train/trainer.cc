@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/op.h"
@@ -70,11 +71,25 @@ double Trainer::weight_of(const Batch& batch) {
                                   options_.part.ranks->rank(), steps_ + 1));
 }
 
-void Trainer::read(const Batch& batch) {
+// Those that the batch has.
+std::vector<Value> Trainer::sample_inputs() const {
   const Program& program = executor_.program();
+  std::vector<Value> inputs;
   for (const Value input : program.inputs) {
     const bool is_seed = std::find(seeds_.begin(), seeds_.end(), input) != seeds_.end();
-    if (is_seed || program[input].type.shape.empty()) continue;
+    if (!is_seed && !program[input].type.shape.empty()) inputs.push_back(input);
+  }
+  return inputs;
+}
+
+std::optional<NotFinite> Trainer::find_not_finite(const Batch& batch) {
+  if (std::isfinite(own_loss_)) return std::nullopt;
+  return train::find_not_finite(executor_, sample_inputs(), batch, options_.part.first_sample);
+}
+
+void Trainer::read(const Batch& batch) {
+  const Program& program = executor_.program();
+  for (const Value input : sample_inputs()) {
     executor_.fill_bytes(
         input, [&](std::span<std::byte> into) { batch.read(program, input, options_.part.first_sample, into); });
   }
@@ -89,14 +104,11 @@ float Trainer::run() {
   for (const Value seed : seeds_) {
     write_seed(executor_, seed, static_cast<int64_t>(options_.seed) + steps_, options_.part.first_sample);
   }
-  if (!options_.part) {
-    executor_.step();
-    return executor_.read_one<float>(loss_);
-  }
-  executor_.write_one(executor_.program().find("rank.weight"), static_cast<float>(weight_));
+  if (options_.part) executor_.write_one(executor_.program().find("rank.weight"), static_cast<float>(weight_));
   executor_.step();
-  return static_cast<float>(
-      device::sum_over(*options_.part.ranks, weight_ * static_cast<double>(executor_.read_one<float>(loss_))));
+  own_loss_ = executor_.read_one<float>(loss_);
+  if (!options_.part) return own_loss_;
+  return static_cast<float>(device::sum_over(*options_.part.ranks, weight_ * static_cast<double>(own_loss_)));
 }
 
 float Trainer::step(const Batch& batch) {

@@ -7,6 +7,7 @@
 
 #include "plimsoll/run/executor.h"
 #include "plimsoll/train/batch.h"
+#include "plimsoll/train/not_finite.h"
 #include "plimsoll/train/rank_part.h"
 
 namespace plimsoll::train {
@@ -41,10 +42,16 @@ class Trainer {
   // On the batch of the options, which is read once as long as no other comes between.
   float step();
 
+  // After a step on this batch whose loss is not finite: where in this rank's samples that comes from; nothing where
+  // their own loss is finite.
+  std::optional<NotFinite> find_not_finite(const Batch& batch);
+  std::optional<NotFinite> find_not_finite() { return find_not_finite(*options_.batch); }
+
   void set_rate(double rate) { options_.rate = rate; }
   int64_t steps() const { return steps_; }
 
  private:
+  std::vector<program::Value> sample_inputs() const;
   void read(const Batch& batch);
   double weight_of(const Batch& batch);
   float run();
@@ -56,6 +63,7 @@ class Trainer {
   int64_t steps_;
   bool holds_own_ = false;  // the inputs are those of the options' batch
   double weight_ = 1;       // of the rank's loss in that of the whole batch
+  float own_loss_ = 0;      // of the last step, over the rank's samples
 };
 
 }  // namespace plimsoll::train

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <thread>
 
+#include "plimsoll/base/temporary_folder.h"
 #include "tests/cli/run.h"
 #include "tests/memory/sanitized.h"
 
@@ -67,6 +69,42 @@ TEST(CliRanks, GiveTheSameBitsTwice) {
   EXPECT_EQ(losses_of(train, 3), losses_of(train, 3));
 }
 
+// A file of tokens, as drawn by a seed.
+void write_tokens(const std::string& path, size_t count, uint16_t vocabulary) {
+  std::mt19937 random(7);
+  std::vector<uint16_t> tokens(count);
+  for (uint16_t& token : tokens) token = static_cast<uint16_t>(random() % vocabulary);
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(tokens.data()), 2 * count);
+}
+
+TEST(CliRanks, ReadTheDataThatOneProcessDoes) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun";
+  const plimsoll::TemporaryFolder folder("plimsoll-ranks-");
+  const std::string tokens = folder.path() + "/tokens.bin";
+  write_tokens(tokens, 1000, 90);
+  const std::string train = "train gpt2-nano --batch 7 --seq 16 --steps 12 --budget 1GiB --data " + tokens;
+  expect_near(losses_of(train, 3), losses_of(train, 1));
+}
+
+// Rank 1 has samples 4 to 7 of each batch of 8, and reads the one that is no token of the vocabulary; nobody else does.
+TEST(CliRanks, TellDataThatIsBadOnce) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun";
+  const plimsoll::TemporaryFolder folder("plimsoll-ranks-");
+  const std::string tokens = folder.path() + "/tokens.bin";
+  write_tokens(tokens, 1000, 90);
+  std::fstream(tokens, std::ios::binary | std::ios::in | std::ios::out).seekp(2 * (16 * 13 + 5)).write("\xff\xff", 2);
+  const Outcome outcome =
+      run_cli("train gpt2-nano --batch 8 --seq 16 --steps 5 --budget 1GiB --no-measure --no-shuffle --data " + tokens,
+              mpirun(2));
+  EXPECT_EQ(outcome.status, 2) << outcome.output;
+  const std::string message = fmt::format("plimsoll: rank 1: {}", tokens);
+  const size_t first = outcome.output.find(message);
+  ASSERT_NE(first, std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("token 65535 in the sequence here", first), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find("token 65535", outcome.output.find("token 65535") + 1), std::string::npos)
+      << outcome.output;
+}
+
 // Sharded state is gathered for the file, which any number of ranks goes on from.
 TEST(CliRanks, GoOnFromACheckpointOnOtherNumbersOfRanks) {
   if (!has_mpi()) GTEST_SKIP() << "no mpirun";
@@ -85,6 +123,24 @@ TEST(CliRanks, GoOnFromACheckpointOnOtherNumbersOfRanks) {
   expect_near(resumed("", 1), alone);
   expect_near(resumed("--shard gradients", 2), alone);
   fs::remove_all(folder);
+}
+
+// Two "hosts" with names and addresses of their own, and a link between them.
+TEST(CliRanks, TrainAcrossTwoHosts) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun";
+  const std::string hosts =
+      fmt::format("env ASAN_OPTIONS=detect_leaks=0 timeout -k 1 120 {}/tests/cli/two_hosts.sh 1", PLIMSOLL_SOURCE_DIR);
+  const Outcome outcome =
+      run_cli("train lenet --batch 12 --steps 3 --budget 400MiB --shard optimizer --threads 1 --json --no-measure",
+              kWithoutProgress + hosts);
+  if (outcome.status == 77) GTEST_SKIP() << outcome.output;
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const size_t start = outcome.output.find('{');
+  const Json json = Json::parse(outcome.output.substr(start, outcome.output.rfind('}') + 1 - start));
+  EXPECT_EQ(json["ranks"], 2);
+  std::vector<double> losses;
+  for (const Json& step : json["steps"]) losses.push_back(step["loss"]);
+  expect_near(losses, losses_of("train lenet --batch 12 --steps 3 --budget 400MiB", 1));
 }
 
 TEST(CliRanks, RefuseOnceForAll) {

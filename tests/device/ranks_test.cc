@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/gather.h"
 #include "plimsoll/device/mpi.h"
 #include "plimsoll/device/thread_ranks.h"
 
@@ -57,6 +58,18 @@ TEST(Shards, OfSamplesDifferByOneAtMost) {
       EXPECT_EQ(end, batch);
     }
   }
+}
+
+TEST(Gather, GivesAllRanksWhatEachSays) {
+  ThreadRanks(3).run([](const Ranks& group) {
+    const std::vector<std::string> said = {"", "one", std::string(3000, 'x')};
+    const auto rank = static_cast<size_t>(group->rank());
+    EXPECT_EQ(gather_texts(*group, said[rank]), said);
+    EXPECT_EQ(gather_texts(*group, ""), std::vector<std::string>(3));
+    const std::vector<std::vector<double>> values = {{0, 1}, {0.5, 1}, {1, 1}};
+    EXPECT_EQ(gather_values(*group, values[rank]), values);
+    EXPECT_EQ(gather_values(*group, {}), std::vector<std::vector<double>>(3));
+  });
 }
 
 TEST(ThreadRanks, SumScatterGatherAndBroadcast) {

@@ -35,6 +35,31 @@ TEST(Fold, RanksOfOneJobAreOneDiagnosis) {
   EXPECT_EQ(ranks_text(explanation.diagnoses[0].ranks), "ranks 0-7");
 }
 
+// As mpirun passes it on, of a run of several ranks.
+TEST(Fold, RanksOfOurOwnRunAreOneDiagnosis) {
+  std::string log = "4 ranks, 3 of 12 samples each; rank 0 has\nstep 1  loss 2.337758  79.2 ms\n";
+  for (const int rank : {1, 2, 3}) {
+    log += fmt::format("plimsoll: rank {}: the system gives this process no more memory\n", rank);
+  }
+  log += "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n";
+  const Explanation explanation = explain_text(log);
+  ASSERT_EQ(explanation.diagnoses.size(), 1u);
+  EXPECT_EQ(explanation.diagnoses[0].framework, Framework::plimsoll);
+  EXPECT_EQ(explanation.diagnoses[0].cause, Cause::host_memory);
+  EXPECT_EQ(explanation.diagnoses[0].occurrences, 3);
+  EXPECT_EQ(ranks_text(explanation.diagnoses[0].ranks), "ranks 1-3");
+}
+
+TEST(Fold, ARefusalOfOurOwnIsToldWithItsBudget) {
+  const Explanation explanation = explain_text(
+      "plimsoll: lenet does not fit in 20.00 MiB\n"
+      "  smallest budget: 30.39 MiB (31,870,976 bytes), of which 29.21 MiB for the process itself\n");
+  ASSERT_EQ(explanation.diagnoses.size(), 1u);
+  EXPECT_EQ(explanation.diagnoses[0].cause, Cause::cap_below_card);
+  EXPECT_NE(explanation.diagnoses[0].headline.find("20.00 MiB"), std::string::npos)
+      << explanation.diagnoses[0].headline;
+}
+
 TEST(Fold, DifferentRequestsStayApart) {
   const Explanation explanation =
       explain_text("[rank0]: " + oom(0, "1.96 GiB", "1.00 GiB") + "[rank1]: " + oom(1, "3.00 GiB", "1.00 GiB"));

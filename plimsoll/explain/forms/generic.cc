@@ -239,6 +239,22 @@ constexpr LineForm kForms[] = {
     killed({"exited with return code -9"}),
     killed({"exited with exit code -9"}),
     killed({"zsh: killed "}),
+    {.framework = Framework::plimsoll,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"the system gives this process no more memory"},
+     .says = Cause::host_memory,
+     .sure = Confidence::high,
+     .headline = "The system refused memory that the budget allows: a limit of the process or the RAM is below it"},
+    {.framework = Framework::plimsoll,
+     .backend = Backend::cpu,
+     .arena = Arena::host,
+     .all = {"plimsoll: ", " does not fit in "},
+     .says = Cause::cap_below_card,
+     .sure = Confidence::high,
+     .headline = "The step needs more than its budget of {allowed}, so it was not run; the next line of the log has "
+                 "the smallest budget that would do",
+     .figures = {{{&Failure::allowed_bytes, " does not fit in "}}}},
     host_says({"No more memory available."}, "The program's own word: the host has no more memory"),  // Mathematica
     own_limit({"circuit_breaking_exception", "larger than the limit"}),                               // Elasticsearch
     own_limit({"cache resources exhausted"}),                                                         // ImageMagick

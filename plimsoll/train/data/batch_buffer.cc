@@ -66,19 +66,25 @@ void BatchBuffer::row(int64_t row, std::vector<std::span<std::byte>>& spans) con
   }
 }
 
+std::optional<int64_t> BatchBuffer::index_of(int64_t sample) const {
+  const int64_t row = sample - begins;
+  if (row < 0 || row >= count) return std::nullopt;
+  return indices_[row];
+}
+
 void BatchBuffer::read(const program::Program& program, program::Value input, int64_t from,
                        std::span<std::byte> into) const {
   const program::ValueInfo& info = program[input];
+  const int64_t row = from - begins;
   const size_t i = field_of(layout_.fields, program, input);
   const int64_t samples = info.type.shape.empty() ? 1 : info.type.shape[0].constant();
-  if (from + samples > count) {
-    throw ArgumentError(
-        fmt::format("the batch has {} samples, the step reads {} of them from sample {} on", count, samples, from));
+  if (row < 0 || row + samples > count) {
+    throw ArgumentError(fmt::format("the batch has {} samples{}, the step reads {} of them from sample {} on", count,
+                                    begins > 0 ? fmt::format(" from sample {} on", begins) : "", samples, from));
   }
   const auto bytes = static_cast<size_t>(layout_.sample_bytes[i]);
   convert_samples(layout_.fields[i],
-                  field(i).subspan(static_cast<size_t>(from) * bytes, static_cast<size_t>(samples) * bytes), info,
-                  into);
+                  field(i).subspan(static_cast<size_t>(row) * bytes, static_cast<size_t>(samples) * bytes), info, into);
 }
 
 }  // namespace plimsoll::train::data

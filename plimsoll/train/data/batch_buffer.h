@@ -37,20 +37,25 @@ class BatchBuffer : public DataBatch {
   BatchBuffer& operator=(const BatchBuffer&) = delete;
 
   int64_t size() const override { return count; }
+  int64_t first() const override { return begins; }
+  int64_t size_of_whole() const override { return whole; }
   std::span<const int64_t> indices() const override { return {indices_, static_cast<size_t>(count)}; }
   std::span<const std::byte> field(size_t i) const override;
   const std::vector<Field>& fields() const override { return layout_.fields; }
   void read(const program::Program& program, program::Value input, int64_t first,
             std::span<std::byte> into) const override;
+  std::optional<int64_t> index_of(int64_t sample) const override;
 
   // Memory for the fields of one row; `spans` has room for them.
   void row(int64_t row, std::vector<std::span<std::byte>>& spans) const;
   void set_index(int64_t row, int64_t index) const { indices_[row] = index; }
 
-  int64_t id = 0;     // for the trace
-  int64_t epoch = 0;  // what it is being filled with
-  int64_t first = 0;  // place of its first sample in the epoch's order
-  int64_t count = 0;
+  int64_t id = 0;       // for the trace
+  int64_t epoch = 0;    // what it is being filled with
+  int64_t place = 0;    // of its first sample in the epoch's order
+  int64_t begins = 0;   // that sample in the batch
+  int64_t whole = 0;    // samples of the batch
+  int64_t count = 0;    // of them, that it has
   int64_t claimed = 0;  // rows that someone fills or has filled
   int64_t filled = 0;
   int64_t failed_row = -1;  // the first that could not be read, where that is fatal

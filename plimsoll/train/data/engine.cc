@@ -22,6 +22,17 @@ constexpr int kMostWorkers = 64;
 constexpr size_t kMostMessages = 20;
 constexpr int64_t kFirstTraceId = int64_t{1} << 40;  // apart from the ids of pools that use the same recorder
 
+void check_part(const PipelineOptions& options) {
+  const BatchPart& part = options.part;
+  if (part.first < 0 || part.samples < 0 || part.first + part.samples > options.batch) {
+    throw ArgumentError(fmt::format("samples {} to {} are no part of a batch of {}", part.first,
+                                    part.first + part.samples, options.batch));
+  }
+  if (part.samples > 0 && !options.drop_last && !options.fill_last) {
+    throw ArgumentError("parts are of whole batches: drop the last one, or fill it up");
+  }
+}
+
 PipelineOptions checked(const PipelineOptions& options, const Source& source) {
   if (options.batch < 1) throw ArgumentError(fmt::format("a batch of {} samples: expected 1 or more", options.batch));
   if (options.workers < 0 || options.workers > kMostWorkers) {
@@ -39,11 +50,13 @@ PipelineOptions checked(const PipelineOptions& options, const Source& source) {
                                     options.batch, source.size()));
   }
   if (options.drop_last && options.fill_last) throw ArgumentError("the last batch is either dropped or filled up");
+  check_part(options);
   return options;
 }
 
-// In its largest batch.
-int64_t samples_of(const PipelineOptions& options, const Source& source) {
+// In the largest batch, or this reader's part of it.
+int64_t buffered_samples(const PipelineOptions& options, const Source& source) {
+  if (options.part.samples > 0) return options.part.samples;
   return options.fill_last ? options.batch : std::min(options.batch, source.size());
 }
 
@@ -62,7 +75,7 @@ int first_max_workers(const PipelineOptions& options) {
 Pipeline::Engine::Engine(std::shared_ptr<const Source> source, const PipelineOptions& options)
     : source_(augmented(std::move(source), options.augment)),
       options_(checked(options, *source_)),
-      layout_(source_->fields(), samples_of(options, *source_), options.pinned_for),
+      layout_(source_->fields(), buffered_samples(options_, *source_), options.pinned_for),
       max_bytes_(0),
       depth_(options.prefetch > 0 ? options.prefetch : kFirstDepth),
       max_workers_(first_max_workers(options)),
@@ -149,12 +162,14 @@ BatchBuffer* Pipeline::Engine::assign() {
   spare_.pop_back();
   BatchBuffer& buffer = *pending_.back();
   buffer.epoch = assigned_.epoch;
-  buffer.first = assigned_.sample;
-  buffer.count = std::min(options_.batch, epoch_samples() - assigned_.sample);
+  buffer.begins = options_.part.first;
+  buffer.place = assigned_.sample + buffer.begins;
+  buffer.whole = batch_from(assigned_.sample);
+  buffer.count = options_.part.samples > 0 ? options_.part.samples : buffer.whole;
   buffer.claimed = buffer.filled = 0;
   buffer.failed_row = -1;
   buffer.failure = nullptr;
-  assigned_.sample += buffer.count;
+  assigned_.sample += buffer.whole;
   if (assigned_.sample >= epoch_samples()) assigned_ = {assigned_.epoch + 1, 0};
   return &buffer;
 }
@@ -185,7 +200,7 @@ void Pipeline::Engine::fill(const Claim& claim) {
     std::vector<std::span<std::byte>> into;
     for (; row < claim.end; ++row) {
       claim.buffer->row(row, into);
-      read_row(*claim.buffer, row, order((claim.buffer->first + row) % source_->size()), into);
+      read_row(*claim.buffer, row, order((claim.buffer->place + row) % source_->size()), into);
     }
   } catch (...) {
     failure = std::current_exception();
@@ -308,7 +323,7 @@ std::shared_ptr<const DataBatch> Pipeline::Engine::deliver(Pending::iterator pen
   BatchBuffer* buffer = pending->get();
   in_use_.push_back(std::move(*pending));
   pending_.erase(pending);
-  next_.sample += buffer->count;
+  next_.sample += buffer->whole;
   ++stats_.batches;
   // Not at every batch: to wake a worker takes longer than to fill a small batch.
   if (has_room() && 2 * static_cast<int64_t>(pending_.size()) <= depth_) work_.notify_one();
@@ -360,7 +375,7 @@ void Pipeline::Engine::drop_last_pending(Lock& lock) {
   last.claimed = last.count;
   while (last.filled + unclaimed < last.count) filled_.wait(lock);
   depth_ = depth;
-  assigned_ = {last.epoch, last.first};
+  assigned_ = {last.epoch, last.place - last.begins};
   spare_.push_back(std::move(pending_.back()));
   pending_.pop_back();
 }
@@ -436,6 +451,7 @@ PipelineStats Pipeline::Engine::stats() const {
   stats.buffers = buffers_;
   const Lock skipped_lock(skipped_mutex_);
   stats.skipped = static_cast<int64_t>(skipped_.size());
+  stats.skipped_samples.assign(skipped_.begin(), skipped_.end());
   stats.skipped_messages = skipped_messages_;
   return stats;
 }

@@ -2,6 +2,7 @@
 // who fills rows as well rather than wait. Batches in use keep it alive.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -53,10 +54,11 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   Claim claim();                          // under the lock; no buffer: nothing to do
   Claim claim_rows(BatchBuffer& buffer);  // under the lock
   BatchBuffer* assign();                  // under the lock: the next batch's buffer
-  bool has_spare();                       // under the lock: a spare buffer, made where there is none
-  bool has_room() const;                  // under the lock: for another batch ahead
-  bool has_work() const;                  // under the lock: rows to claim, or has_room
-  void fill(const Claim& claim);          // without it
+  int64_t batch_from(int64_t sample) const { return std::min(options_.batch, epoch_samples() - sample); }
+  bool has_spare();               // under the lock: a spare buffer, made where there is none
+  bool has_room() const;          // under the lock: for another batch ahead
+  bool has_work() const;          // under the lock: rows to claim, or has_room
+  void fill(const Claim& claim);  // without it
   void read_row(const BatchBuffer& buffer, int64_t row, int64_t index, SampleMemory into);
   bool try_read(int64_t index, int64_t epoch, SampleMemory into, bool last);
   void complete(const Claim& claim, int64_t failed_row, const std::exception_ptr& failure);  // under the lock

@@ -29,8 +29,15 @@ struct Augment {
   bool flip = false;         // left to right, every second one
 };
 
+// The samples of each batch that one of several readers takes, from `first` on; none: all.
+struct BatchPart {
+  int64_t first = 0;
+  int64_t samples = 0;
+};
+
 struct PipelineOptions {
   int64_t batch = 1;
+  BatchPart part = {};  // epochs, positions and the order are of whole batches all the same; needs drop_last or fill_last
   bool shuffle = false;
   uint64_t seed = 0;
   // 0: each epoch is a permutation of all samples. N: blocks of N neighbours in random order, each shuffled within, for
@@ -65,6 +72,7 @@ struct PipelineStats {
   int64_t waits = 0;                          // calls of next() that found no batch ready
   double wait_seconds = 0;                    // in them
   int64_t skipped = 0;                        // samples that could not be read, each counted once
+  std::vector<int64_t> skipped_samples;       // which, in the source
   std::vector<std::string> skipped_messages;  // of the first 20 of them: file, place, what was found
   int workers = 0;                            // at work at present
   int64_t buffers = 0;                        // batch buffers at present
@@ -75,8 +83,10 @@ struct PipelineStats {
 // input and there is one input and one field beside the target, to that. Values are converted to the input's dtype.
 class DataBatch : public Batch {
  public:
-  virtual int64_t size() const = 0;                      // samples: fewer than asked for at the end of an epoch only
-  virtual std::span<const int64_t> indices() const = 0;  // of the samples in the source
+  virtual int64_t size() const = 0;           // samples: fewer than asked for at the end of an epoch only
+  virtual int64_t first() const = 0;          // the first of them in the batch: 0 unless the pipeline reads a part
+  virtual int64_t size_of_whole() const = 0;  // samples of the batch, those that others read included
+  virtual std::span<const int64_t> indices() const = 0;          // of the samples in the source
   virtual std::span<const std::byte> field(size_t i) const = 0;  // of all samples, one after the other
   virtual const std::vector<Field>& fields() const = 0;
 };

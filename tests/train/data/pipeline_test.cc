@@ -145,6 +145,46 @@ TEST(Pipeline, GoesOnFromAPosition) {
   EXPECT_THROW(resumed.seek({0, kSamples + 8}), ArgumentError);
 }
 
+// Several readers, each with a part: together they have what one that reads all of each batch has.
+TEST(Pipeline, ReadsItsPartOfEachBatch) {
+  const PipelineOptions options{.batch = 8, .shuffle = true, .seed = 4, .drop_last = true, .workers = 2};
+  Pipeline whole(numbered(), options);
+  std::vector<std::unique_ptr<Pipeline>> parts;
+  for (const BatchPart part : {BatchPart{0, 3}, BatchPart{3, 3}, BatchPart{6, 2}}) {
+    PipelineOptions of_part = options;
+    of_part.part = part;
+    parts.push_back(std::make_unique<Pipeline>(numbered(), of_part));
+    EXPECT_EQ(parts.back()->batches_per_epoch(), whole.batches_per_epoch());
+    EXPECT_LT(parts.back()->batch_bytes(), whole.batch_bytes());
+  }
+  for (int i = 0; i < 40; ++i) {  // three epochs and a bit; 12 batches and an end each
+    if (i == 20) {
+      whole.seek({1, 16});
+      for (const auto& part : parts) part->seek({1, 16});
+    }
+    const auto batch = whole.next();
+    std::vector<int64_t> together;
+    for (const auto& reader : parts) {
+      const auto part = reader->next();
+      EXPECT_EQ(reader->position(), whole.position());
+      ASSERT_EQ(part == nullptr, batch == nullptr);
+      if (!part) continue;
+      EXPECT_EQ(part->first(), static_cast<int64_t>(together.size()));
+      EXPECT_EQ(part->size_of_whole(), 8);
+      EXPECT_EQ(part->index_of(part->first()), part->indices()[0]);
+      EXPECT_EQ(part->index_of(part->first() + part->size()), std::nullopt);
+      const auto numbers = numbers_of(*part, 1);
+      EXPECT_EQ(static_cast<int64_t>(numbers.size()), part->size());
+      together.insert(together.end(), numbers.begin(), numbers.end());
+    }
+    if (batch) {
+      EXPECT_EQ(together, numbers_of(*batch, 1));
+    }
+  }
+  EXPECT_THROW(Pipeline(numbered(), {.batch = 8, .part = {6, 3}, .drop_last = true}), ArgumentError);
+  EXPECT_THROW(Pipeline(numbered(), {.batch = 8, .part = {0, 4}}), ArgumentError);
+}
+
 TEST(Pipeline, KeepsToItsBytes) {
   const auto wide = callback(64, {{.name = "x", .spec = {DType::f32, {1024}}}},
                              [](int64_t, uint64_t, SampleMemory into) { std::memset(into[0].data(), 1, 4096); });
