@@ -51,12 +51,15 @@ class MicroBatchTrainer {
   };
   std::vector<double> weights(const Batch& batch);
   float run(const MicroBatch& micro_batch, float weight, const Batch& batch);
+  void find_micro_batches_of_all();
+  void accompany(const Batch& batch);
   void update();
 
   TrainerOptions options_;
   MicroBatches micro_batches_;
   std::vector<MicroBatch> order_;
   int64_t steps_;
+  int64_t micro_batches_of_all_ = 0;  // the most that any rank has in a step; 0: not known yet
 };
 
 }  // namespace plimsoll::train

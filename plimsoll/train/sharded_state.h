@@ -1,5 +1,5 @@
-// Optimizer state that is spread over ranks, as tensors of a checkpoint: whole, under the names and shapes that it has
-// on one rank, so that a run goes on from it on any number of ranks.
+// Optimizer state and parameters that are spread over ranks, as tensors of a checkpoint: whole, under the names and
+// shapes that it has on one rank, so that a run goes on from it on any number of ranks.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::train {
 
-// Those of `tensors` that are shards of state become the whole: reading one, on rank 0 alone, fetches what other ranks
+// Those of `tensors` that are shards become the whole: reading one, on rank 0 alone, fetches what other ranks
 // have while these are in serve_state; loading one reads the rank's own shard. `program` is the one that keeps them.
 std::vector<KeptTensor> whole_state(std::vector<KeptTensor> tensors, const program::Program& program,
                                     const RankPart& part);
