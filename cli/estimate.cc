@@ -21,6 +21,7 @@
 #include "plimsoll/report/module_table.h"
 #include "plimsoll/report/plot.h"
 #include "plimsoll/report/step_page.h"
+#include "plimsoll/train/choose_sharding.h"
 #include "plimsoll/train/model_forms.h"
 
 namespace plimsoll::cli {
@@ -108,6 +109,7 @@ nlohmann::ordered_json ranks_json(const std::vector<train::RankEstimate>& estima
                     {"sent_bytes", one.sent_bytes},
                     {"compute_s", one.compute_s},
                     {"communication_s", one.communication_s},
+                    {"waited_s", one.waited_s},
                     {"step_s", one.step_s()}});
   }
   return json;
@@ -136,6 +138,7 @@ void print_json(const Report& report) {
   json["weight_copy_bytes"] = report.masters.copy_bytes;
   json["largest"] = largest_json(estimate.largest);
   json["live_bytes"] = estimate.live_bytes;
+  if (!report.ranks.empty()) json["shard"] = name(report.asked.train.sharding);
   if (!report.ranks.empty()) json["by_ranks"] = ranks_json(report.ranks);
   cli::print_json(json);
 }

@@ -24,6 +24,7 @@
 #include "plimsoll/report/dot.h"
 #include "plimsoll/report/plan_text.h"
 #include "plimsoll/report/step_page.h"
+#include "plimsoll/train/choose_sharding.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -187,6 +188,7 @@ nlohmann::ordered_json rank_json(const PlanVerb& verb, const train::RankEstimate
           {"link", verb.ranks.link},
           {"sent_bytes", rank.sent_bytes},
           {"communication_s", rank.communication_s},
+          {"waited_s", rank.waited_s},
           {"step_s", rank.step_s()}};
 }
 
@@ -202,21 +204,34 @@ void print_plan(const PlanVerb& verb, const train::ModelForms& model, const plan
   }
   print("{}", report::plan_text(model.setting(), step));
   if (!has_ranks) return;
-  print("  each of {} ranks sends {} a step over {} and waits {} for it: {} in all\n", rank.ranks,
+  print("  each of {} ranks sends {} a step over {} in {}, and waits {} for it: {} in all; sharded: {}\n", rank.ranks,
         format_bytes(rank.sent_bytes), verb.ranks.link, format_seconds(rank.communication_s),
-        format_seconds(rank.step_s()));
+        format_seconds(rank.waited_s), format_seconds(rank.step_s()), verb.ranks.shard);
 }
 
 train::StepRequest request_for(const PlanVerb& verb) {
   train::StepRequest request = request_of(verb.step, verb.form());
   if (verb.ranks.ranks == 1) return request;
   if (!verb.output.empty()) throw ArgumentError("-o writes the plan of one process: leave --ranks out");
+  request.link = train::parse_link(verb.ranks.link);
+  train::set_bucket(request, verb.ranks.bucket);
   return train::request_of_ranks(std::move(request), verb.ranks.ranks, train::parse_sharding(verb.ranks.shard));
 }
 
-int make(const PlanVerb& verb) {
-  require_page(verb.page);
-  plan::PlanOptions options = plan_options(verb, read_budget_bytes(verb));
+// With a sharding in place of `auto`.
+PlanVerb with_sharding(PlanVerb verb, const plan::PlanOptions& options) {
+  if (verb.ranks.shard != train::kAutoSharding) return verb;
+  verb.ranks.shard = name(program::Sharding::none);
+  if (verb.ranks.ranks == 1) return verb;
+  const program::Sharding chosen = train::choose_sharding(request_for(verb), options, train::possible_shardings(false));
+  verb.ranks.shard = name(chosen);
+  return verb;
+}
+
+int make(const PlanVerb& asked) {
+  require_page(asked.page);
+  plan::PlanOptions options = plan_options(asked, read_budget_bytes(asked));
+  const PlanVerb verb = with_sharding(asked, options);
   const train::ModelForms model(request_for(verb));
   model.calibrate();
   if (!verb.budget.spill_dir.empty()) options.spill = model.spill_in(verb.budget.spill_dir);

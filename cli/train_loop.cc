@@ -22,6 +22,8 @@
 #include "plimsoll/report/rank_waits.h"
 #include "plimsoll/report/run_text.h"
 #include "plimsoll/train/budget_file.h"
+#include "plimsoll/train/choose_sharding.h"
+#include "plimsoll/train/overhead.h"
 #include "plimsoll/train/process_ranks.h"
 
 namespace plimsoll::cli {
@@ -356,6 +358,10 @@ void leave_to_first(const train::RankPart& part, train::LoopOptions& loop) {
   loop.log.clear();
 }
 
+bool needs_whole_parameters(const TrainOptions& options) {
+  return !options.data.evaluation_path.empty() || !options.save.empty();
+}
+
 // What ranks cannot do together.
 void check_for_ranks(const TrainOptions& options) {
   const auto refuse = [](bool given, std::string_view what) {
@@ -365,6 +371,11 @@ void check_for_ranks(const TrainOptions& options) {
   refuse(!options.budget.spill_dir.empty(), "--spill-dir");
   refuse(options.loop.patience > 0, "--patience");
   refuse(options.step.device != "cpu", "--device other than cpu");
+  if (options.shard == name(program::Sharding::parameters) && needs_whole_parameters(options)) {
+    throw ArgumentError(
+        "--eval-data and --save need whole parameters on one rank: take --shard gradients, or --checkpoint and "
+        "evaluate that");
+  }
 }
 
 train::StepRequest request_for(const TrainOptions& options) {
@@ -431,9 +442,26 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
   return end_of(run.options, result);
 }
 
+// Rank 0 decides for all.
+std::string choose_sharding(const TrainOptions& options, const train::StepRequest& request, const train::RankPart& part,
+                            const Budget& budget) {
+  std::string chosen;
+  if (part.is_first()) {
+    const int64_t held = process_memory().bytes() + part.ranks->working_bytes();
+    const plan::PlanOptions asked{
+        .budget_bytes = std::max<int64_t>(0, train::arena_within(budget.bytes, train::booked_overhead({}, held))),
+        .step_bytes = train::kStepBytes,
+        .recompute = request.recompute};
+    chosen = name(train::choose_sharding(train::request_of_part(request, part, program::Sharding::none), asked,
+                                         train::possible_shardings(needs_whole_parameters(options))));
+  }
+  return device::broadcast_text(*part.ranks, std::move(chosen));
+}
+
 }  // namespace
 
-int train_within(const TrainOptions& options) {
+int train_within(const TrainOptions& given) {
+  TrainOptions options = given;
   if (train::joined_ranks()) check_for_ranks(options);
   Budget budget =
       train::agreed_budget(read_budget(options.budget, options.step.device), options.budget.budget == "auto");
@@ -442,6 +470,11 @@ int train_within(const TrainOptions& options) {
   const int64_t batch = models::bindings(request.model, request.step.sizes).at("batch");
   const train::RankPart part = train::part_of_rank(train::joined_ranks(), batch);
   request.threads = train::agreed_threads(request.threads);
+  train::set_bucket(request, options.bucket);
+  if (part) request.link = train::measure_link(*part.ranks);
+  if (options.shard == train::kAutoSharding) {
+    options.shard = part ? choose_sharding(options, request, part, budget) : "none";
+  }
   const train::ModelForms model(train::request_of_part(std::move(request), part, train::parse_sharding(options.shard)));
   tell_notes(model.request().model, model.request().step);
   BudgetRun run{options, model, std::move(file), budget, part};

@@ -34,6 +34,7 @@ struct TrainOptions {
   std::string save;     // a file of weights; empty: none
   std::string profile;  // a file; empty: none
   std::string shard = "none";
+  std::string bucket = train::kUsualBucketText;
 
   // Whether it asks for more than steps of synthetic data in the memory that they take.
   bool needs_loop() const;

@@ -6,9 +6,13 @@
 // give the same bits, on every rank. A rank that fails ends all others (`abort`): a collective that waits for it does
 // not return, or throws RankError.
 //
+// Collectives that are started go on while the caller does other work: their memory is theirs until `finish`. They come
+// in one order with those that wait.
+//
 // Memory is the host's. Not thread-safe: one thread calls at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -58,6 +62,21 @@ class Communicator {
   // The bytes of rank `root`. Waits without using the processor: for what takes long to come.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   virtual void barrier() = 0;
+
+  // The same, started. As they stand here they wait: a communicator that can do better does (queued_ranks.h).
+  virtual void start_all_reduce(DType dtype, std::byte* data, int64_t elements) { all_reduce(dtype, data, elements); }
+  virtual void start_reduce_scatter(DType dtype, const std::byte* all, int64_t elements, std::byte* own) {
+    reduce_scatter(dtype, all, elements, own);
+  }
+  virtual void start_all_gather(DType dtype, std::byte* all, int64_t elements) { all_gather(dtype, all, elements); }
+  // Until those are done that were started with this result. What one of them failed with is thrown.
+  virtual void finish(const std::byte* /*result*/) {}
+  // Until none is under way, whatever became of them.
+  virtual void drain() {}
+
+  // While set, collectives leave the processor to others as they wait, but where `hurry` says that somebody waits for
+  // them. Nothing: they take it.
+  virtual void yield_processor(const std::atomic<bool>* /*hurry*/) {}
 
   // Ends all ranks, this one too, with this status; where ranks are threads, their collectives throw.
   virtual void abort(int status) = 0;

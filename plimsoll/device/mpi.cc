@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "plimsoll/device/queued_ranks.h"
+
 namespace plimsoll::device {
 namespace {
 
@@ -22,7 +24,8 @@ constexpr const char* kLibrary = "libmpi.so.40";  // of Open MPI 3 to 5
 // Open MPI's types, as far as they are needed: handles are pointers to objects of the library.
 using Handle = void*;
 void* const kInPlace = reinterpret_cast<void*>(1);  // NOLINT: MPI_IN_PLACE
-constexpr int kFunneled = 1;
+constexpr int kSerialized = 2;
+constexpr int kMultiple = 3;
 constexpr int kTypeShared = 0;
 
 // Collectives of more bytes are several: what MPI takes for itself is then known.
@@ -38,6 +41,9 @@ struct Api {
   int (*all_reduce)(const void*, void*, int, Handle, Handle, Handle);
   int (*reduce_scatter)(const void*, void*, const int*, Handle, Handle, Handle);
   int (*all_gather)(const void*, int, Handle, void*, const int*, const int*, Handle, Handle);
+  int (*start_all_reduce)(const void*, void*, int, Handle, Handle, Handle, Handle*);
+  int (*start_reduce_scatter)(const void*, void*, const int*, Handle, Handle, Handle, Handle*);
+  int (*start_all_gather)(const void*, int, Handle, void*, const int*, const int*, Handle, Handle, Handle*);
   int (*start_broadcast)(void*, int, Handle, int, Handle, Handle*);
   int (*start_barrier)(Handle, Handle*);
   int (*test)(Handle*, int*, void*);
@@ -71,6 +77,9 @@ Api load() {
   find(library, "MPI_Allreduce", api.all_reduce);
   find(library, "MPI_Reduce_scatter", api.reduce_scatter);
   find(library, "MPI_Allgatherv", api.all_gather);
+  find(library, "MPI_Iallreduce", api.start_all_reduce);
+  find(library, "MPI_Ireduce_scatter", api.start_reduce_scatter);
+  find(library, "MPI_Iallgatherv", api.start_all_gather);
   find(library, "MPI_Ibcast", api.start_broadcast);
   find(library, "MPI_Ibarrier", api.start_barrier);
   find(library, "MPI_Test", api.test);
@@ -99,7 +108,8 @@ class MpiRanks : public Communicator {
  public:
   MpiRanks() : api_(load()) {
     int provided = 0;
-    require(api_.init(nullptr, nullptr, kFunneled, &provided), "MPI_Init_thread");
+    require(api_.init(nullptr, nullptr, kMultiple, &provided), "MPI_Init_thread");
+    has_threads_ = provided >= kSerialized;
     require(api_.rank(api_.world, &rank_), "MPI_Comm_rank");
     require(api_.size(api_.world, &ranks_), "MPI_Comm_size");
     Handle local = nullptr;
@@ -125,7 +135,12 @@ class MpiRanks : public Communicator {
     for (int64_t first = 0; first < elements; first += most) {
       const auto count = static_cast<int>(std::min(most, elements - first));
       std::byte* at = data + first * element_bytes(dtype);
-      require(api_.all_reduce(kInPlace, at, count, type, api_.sum, api_.world), "MPI_Allreduce");
+      if (hurry_ == nullptr) {
+        require(api_.all_reduce(kInPlace, at, count, type, api_.sum, api_.world), "MPI_Allreduce");
+      } else {
+        require(api_.start_all_reduce(kInPlace, at, count, type, api_.sum, api_.world, &request_), "MPI_Iallreduce");
+        wait_yielding();
+      }
     }
   }
 
@@ -140,8 +155,16 @@ class MpiRanks : public Communicator {
         std::memcpy(staged_.data() + packed, all + parts.places[rank] * size, bytes);
         packed += static_cast<int64_t>(bytes);
       }
-      require(api_.reduce_scatter(staged_.data(), own + first * size, parts.counts.data(), type, api_.sum, api_.world),
-              "MPI_Reduce_scatter");
+      std::byte* to = own + first * size;
+      if (hurry_ == nullptr) {
+        require(api_.reduce_scatter(staged_.data(), to, parts.counts.data(), type, api_.sum, api_.world),
+                "MPI_Reduce_scatter");
+      } else {
+        require(
+            api_.start_reduce_scatter(staged_.data(), to, parts.counts.data(), type, api_.sum, api_.world, &request_),
+            "MPI_Ireduce_scatter");
+        wait_yielding();
+      }
     }
   }
 
@@ -152,9 +175,15 @@ class MpiRanks : public Communicator {
       Parts parts = parts_from(first, elements, most_of_shard(size));
       for (int& count : parts.counts) count *= static_cast<int>(size);
       for (int& place : parts.places) place *= static_cast<int>(size);
-      require(
-          api_.all_gather(kInPlace, 0, api_.byte, all, parts.counts.data(), parts.places.data(), api_.byte, api_.world),
-          "MPI_Allgatherv");
+      const int* counts = parts.counts.data();
+      const int* places = parts.places.data();
+      if (hurry_ == nullptr) {
+        require(api_.all_gather(kInPlace, 0, api_.byte, all, counts, places, api_.byte, api_.world), "MPI_Allgatherv");
+      } else {
+        require(api_.start_all_gather(kInPlace, 0, api_.byte, all, counts, places, api_.byte, api_.world, &request_),
+                "MPI_Iallgatherv");
+        wait_yielding();
+      }
     }
   }
 
@@ -173,6 +202,11 @@ class MpiRanks : public Communicator {
 
   void abort(int status) override { api_.abort(api_.world, status); }
 
+  void yield_processor(const std::atomic<bool>* hurry) override { hurry_ = hurry; }
+
+  // Whether several threads may call it, one at a time.
+  bool has_threads() const { return has_threads_; }
+
  private:
   struct Parts {
     std::vector<int> counts;
@@ -181,6 +215,15 @@ class MpiRanks : public Communicator {
 
   // MPI connects ranks and takes its buffers when they are first used: now, before anyone measures what is left.
   void warm_up() {
+    const std::atomic<bool> hurry = true;
+    for (const std::atomic<bool>* way : {static_cast<const std::atomic<bool>*>(nullptr), &hurry}) {
+      yield_processor(way);
+      warm_up_collectives();
+    }
+    yield_processor(nullptr);
+  }
+
+  void warm_up_collectives() {
     std::vector<std::byte> data(static_cast<size_t>(kAtOnceBytes));
     constexpr int64_t kElements = kAtOnceBytes / 4;
     std::vector<std::byte> own(static_cast<size_t>(4 * shard_elements(kElements, ranks_)));
@@ -214,6 +257,20 @@ class MpiRanks : public Communicator {
     return parts;
   }
 
+  // Of a collective beside other work. Each test also moves its data on.
+  void wait_yielding() {
+    constexpr auto kPause = std::chrono::microseconds(20);
+    for (int done = 0; done == 0;) {
+      require(api_.test(&request_, &done, nullptr), "MPI_Test");
+      if (done != 0) return;
+      if (*hurry_) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kPause);
+      }
+    }
+  }
+
   // MPI's own waiting uses a processor.
   void wait(Handle request) {
     constexpr auto kShort = std::chrono::microseconds(50);
@@ -231,8 +288,21 @@ class MpiRanks : public Communicator {
   int rank_ = 0;
   int ranks_ = 1;
   int local_ranks_ = 1;
+  bool has_threads_ = false;
+  const std::atomic<bool>* hurry_ = nullptr;
+  Handle request_ = nullptr;
   std::vector<std::byte> staged_;
 };
+
+// With the thread that calls what is started, which takes its memory now.
+std::shared_ptr<Communicator> with_queue(std::shared_ptr<MpiRanks> ranks) {
+  if (!ranks->has_threads()) return ranks;
+  auto queued = std::make_shared<QueuedRanks>(std::move(ranks));
+  std::vector<std::byte> data(static_cast<size_t>(kAtOnceBytes));
+  queued->start_all_reduce(DType::f32, data.data(), kAtOnceBytes / element_bytes(DType::f32));
+  queued->drain();
+  return queued;
+}
 
 }  // namespace
 
@@ -252,7 +322,7 @@ std::shared_ptr<Communicator> join_mpi() {
   const int launched = launched_ranks().value_or(1);
   if (launched == 1) return nullptr;
   auto joined = std::make_shared<MpiRanks>();
-  if (joined->ranks() == launched) return joined;
+  if (joined->ranks() == launched) return with_queue(std::move(joined));
   throw UnsupportedError(
       fmt::format("the launcher started {} processes, and Open MPI sees {}: start with Open MPI's mpirun, or with srun "
                   "--mpi=pmix",

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "plimsoll/device/queued_ranks.h"
+
 namespace plimsoll::device {
 namespace {
 
@@ -176,7 +178,9 @@ ThreadRanks::ThreadRanks(int ranks, ThreadRanksOptions options) {
 
 ThreadRanks::~ThreadRanks() = default;
 
-std::shared_ptr<Communicator> ThreadRanks::rank(int rank) const { return std::make_shared<Member>(group_, rank); }
+std::shared_ptr<Communicator> ThreadRanks::rank(int rank) const {
+  return std::make_shared<QueuedRanks>(std::make_shared<Member>(group_, rank));
+}
 
 void ThreadRanks::run(const std::function<void(const std::shared_ptr<Communicator>&)>& f) const {
   std::vector<std::exception_ptr> causes(static_cast<size_t>(group_->ranks));

@@ -33,6 +33,7 @@ Model build(const ModelInfo& model, const StepOptions& options) {
 program::TrainOptions train_options(const StepOptions& options) {
   program::TrainOptions train = options.train;
   train.scale_loss = train.scale_loss || options.precision == DType::f16;
+  train.overlap = train.overlap && !options.form.waits;
   return train;
 }
 

@@ -33,6 +33,8 @@ class JsonNode {
     return {*found, fmt::format("{}.{}", path_, key), source_};
   }
 
+  bool has(const char* key) const { return json_->is_object() && json_->contains(key); }
+
   // Rejects keys that mean nothing: a typing error would else be a silent change of the plan.
   void allow_only(std::initializer_list<std::string_view> keys) const {
     for (const auto& item : json_->items()) {

@@ -8,6 +8,7 @@
 
 #include "plimsoll/plan/batch_chunks.h"
 #include "plimsoll/plan/bounds.h"
+#include "plimsoll/program/ops/collective.h"
 
 namespace plimsoll::plan {
 namespace {
@@ -16,7 +17,6 @@ using kernels::Lowered;
 
 constexpr int kShare = 3;              // each of a few ways is searched with a third of the effort
 constexpr double kRoomForOneOp = 0.7;  // of what a budget leaves: chunks are tried where an op alone needs more
-constexpr program::StepForm kLate = {.sink_ops = true};
 constexpr int64_t kMostMicroBatches = int64_t{1} << 16;  // more are no plan to run, and lists of them take memory
 // Of the time until the deadline, as long as nothing fits: for the quick search, and for all.
 constexpr double kQuickShare = 0.6;
@@ -43,11 +43,17 @@ class MicroBatchSearch {
   void try_forms() {
     try_whole();
     if (is_plain()) return;
+    if (has_collectives_ && !is_late()) try_form(plain_form(), lowered_in(plain_form()));
+    if (is_plain()) return;
     if (forms_.formed && !is_late()) try_sinking();
     if (is_plain()) return;
     if (can_cut() && !is_late()) try_micro_batches();
     if (!is_late()) try_chunks();
   }
+
+  // Those that take the least: sums over ranks are not in memory while others are made.
+  program::StepForm plain_form() const { return {.waits = has_collectives_}; }
+  program::StepForm late_form() const { return {.sink_ops = true, .waits = has_collectives_}; }
 
   // When all is to be done. Where nothing fits the caller has something left to look for what would.
   const Deadline& deadline() const { return best_ ? options_.deadline : refuse_at_; }
@@ -109,7 +115,7 @@ class MicroBatchSearch {
     std::optional<Refusal> closest;
     for (const program::StepForm& form : forms) {
       if (is_late()) return closest ? *closest : *as_it_is_;
-      show(form == program::StepForm{} ? "the least memory for the whole batch" : form_text(form));
+      show(form == plain_form() ? "the least memory for the whole batch" : form_text(form));
       Made made = make_with_all_effort(lowered_in(form), ways_left--);
       if (auto* planned = std::get_if<PlannedProgram>(&made)) {
         offer_form(form, std::move(*planned));
@@ -152,8 +158,8 @@ class MicroBatchSearch {
   }
 
   std::vector<program::StepForm> forms_that_take_least() const {
-    std::vector<program::StepForm> forms = {{}};
-    if (sinking_helps_) forms.push_back(kLate);
+    std::vector<program::StepForm> forms = {plain_form()};
+    if (sinking_helps_) forms.push_back(late_form());
     if (const auto chunks = chunks_for(0)) forms.push_back(*chunks);
     return forms;
   }
@@ -197,7 +203,9 @@ class MicroBatchSearch {
 
   void try_whole() {
     show("the whole batch");
-    Made whole = make(forms_.whole(), true);
+    Lowered as_written = forms_.whole();
+    has_collectives_ = forms_.formed && program::collectives(as_written.program) > 0;
+    Made whole = make(std::move(as_written), true);
     if (const auto* refusal = std::get_if<Refusal>(&whole)) {
       as_it_is_ = *refusal;
       unplanned_bytes_ = refusal->unplanned_bytes;
@@ -228,9 +236,9 @@ class MicroBatchSearch {
 
   // The same ops in another order, where that needs less.
   void try_sinking() {
-    Lowered late = forms_.formed(kLate);
+    Lowered late = forms_.formed(late_form());
     sinking_helps_ = plan_memory(late).placement.arena_bytes < unplanned_bytes_;
-    if (sinking_helps_) try_form(kLate, std::move(late));
+    if (sinking_helps_) try_form(late_form(), std::move(late));
   }
 
   // Where one op needs most of what there is.
@@ -383,6 +391,7 @@ class MicroBatchSearch {
   int64_t unplanned_bytes_ = 0;  // of the whole batch
   double unplanned_s_ = 0;
   bool sinking_helps_ = false;
+  bool has_collectives_ = false;      // which may go on while other ops run, or be waited for
   std::map<int64_t, int64_t> taken_;  // of the budget, by the size of micro-batches as they are
 };
 

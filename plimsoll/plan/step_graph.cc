@@ -25,7 +25,7 @@ class GraphMaker {
         program_(lowered.program),
         seconds_(seconds),
         place_(program_.values.size(), kNone),
-        overwritten_at_(program_.values.size(), INT32_MAX) {}
+        overwritten_at_(program_.values.size()) {}
 
   StepGraph make() && {
     graph_.spill = spill_;
@@ -37,7 +37,7 @@ class GraphMaker {
       if (takes_a_step(lowered_, static_cast<int32_t>(op))) add_node(static_cast<int32_t>(op));
     }
     for (const Value output : program_.outputs) keep(output);
-    for (GraphNode& node : graph_.nodes) find_repeatable(node);
+    for (size_t time = 0; time < graph_.nodes.size(); ++time) find_repeatable(static_cast<int32_t>(time));
     for (GraphStorage& storage : graph_.storages) finish(storage);
     return std::move(graph_);
   }
@@ -76,7 +76,7 @@ class GraphMaker {
     const Value output = op.outputs[k];
     const Value owner = program_[output].storage;
     if (owner != output) {
-      overwritten_at_[at(owner)] = std::min(overwritten_at_[at(owner)], time);
+      overwritten_at_[at(owner)].push_back(time);
     } else {
       place_[at(owner)] = static_cast<int32_t>(graph_.storages.size());
       node.makes.push_back(place_[at(owner)]);
@@ -129,25 +129,33 @@ class GraphMaker {
   }
 
   // An op can run again when all it makes is its own and while what it reads is as it was.
-  void find_repeatable(GraphNode& node) {
+  void find_repeatable(int32_t time) {
+    GraphNode& node = graph_.nodes[static_cast<size_t>(time)];
     const Op& op = op_of(node);
     node.repeatable = op.def->overwrites.empty();
     for (const Value output : op.outputs) {
-      if (output && (program_[output].storage != output || overwritten_at_[at(output)] != INT32_MAX)) {
+      if (output && (program_[output].storage != output || !overwritten_at_[at(output)].empty())) {
         node.repeatable = false;
       }
     }
     node.repeatable_until = INT32_MAX;
     for (const Value input : op.inputs) {
-      node.repeatable_until = std::min(node.repeatable_until, overwritten_at_[at(program_[input].storage)]);
+      node.repeatable_until = std::min(node.repeatable_until, overwritten_from(program_[input].storage, time));
     }
+  }
+
+  // The first node from `time` on that does so: what was overwritten before is what the node at that time reads.
+  int32_t overwritten_from(Value owner, int32_t time) const {
+    const std::vector<int32_t>& times = overwritten_at_[at(owner)];
+    const auto found = std::lower_bound(times.begin(), times.end(), time);
+    return found == times.end() ? INT32_MAX : *found;
   }
 
   void finish(GraphStorage& storage) {
     storage.droppable =
         graph_.nodes[static_cast<size_t>(storage.maker)].repeatable && !storage.kept && storage.bytes > 0;
     storage.spillable = graph_.can_spill() && storage.bytes >= std::max<int64_t>(1, spill_.least_bytes) &&
-                        !storage.kept && overwritten_at_[at(storage.owner)] == INT32_MAX;
+                        !storage.kept && overwritten_at_[at(storage.owner)].empty();
     storage.first_interval = graph_.intervals;
     graph_.intervals += static_cast<int32_t>(storage.events.size());
     const auto place = static_cast<int32_t>(&storage - graph_.storages.data());
@@ -159,8 +167,8 @@ class GraphMaker {
   const Program& program_;
   std::span<const double> seconds_;
   StepGraph graph_;
-  std::vector<int32_t> place_;           // by owner: in graph_.storages
-  std::vector<int32_t> overwritten_at_;  // by owner: the first node that does so
+  std::vector<int32_t> place_;                        // by owner: in graph_.storages
+  std::vector<std::vector<int32_t>> overwritten_at_;  // by owner: nodes that do so, in order
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ Measure form_of(const StepPlan& step) {
   if (step.in_micro_batches())
     return {"micro-batches", fmt::format("{} micro-batches of {}", step.sizes.size(), step.sizes.front())};
   if (step.form.chunks > 1) return {"batch-chunks", chunks_text(step.form)};
+  if (!step.form.sink_ops) return {"order", "sums over ranks waited for at once"};
   return {"order", "ops no sooner than their results are wanted"};
 }
 

@@ -32,9 +32,10 @@ int32_t read_place(const JsonNode& node, const std::vector<int32_t>& places) {
 }
 
 program::StepForm read_form(const JsonNode& node, const StepForms& forms) {
-  node.allow_only({"batch_chunks", "first", "last", "sink_ops"});
+  node.allow_only({"batch_chunks", "first", "last", "sink_ops", "waits"});
   const program::StepForm form{node["batch_chunks"].integer(), read_place(node["first"], forms.places.first),
-                               read_place(node["last"], forms.places.last), node["sink_ops"].flag()};
+                               read_place(node["last"], forms.places.last), node["sink_ops"].flag(),
+                               node.has("waits") && node["waits"].flag()};
   if (form.chunks < 1 || forms.batch % form.chunks != 0) {
     node["batch_chunks"].fail(fmt::format("a divisor of the batch, {}", forms.batch));
   }
@@ -72,7 +73,11 @@ const StepForms& forms_with(const JsonNode& node, const std::vector<Measure>& ch
 }  // namespace
 
 ordered_json to_json(const program::StepForm& form) {
-  return {{"batch_chunks", form.chunks}, {"first", form.first}, {"last", form.last}, {"sink_ops", form.sink_ops}};
+  return {{"batch_chunks", form.chunks},
+          {"first", form.first},
+          {"last", form.last},
+          {"sink_ops", form.sink_ops},
+          {"waits", form.waits}};
 }
 
 std::string write_step_plan(const StepPlan& step, const Setting& setting) {

@@ -19,6 +19,7 @@ struct StepForm {
   int32_t first = 0;      // so many of the model's first ops
   int32_t last = 0;       // so many of its last; the last of all makes the loss
   bool sink_ops = false;  // every op no sooner than its results are wanted: passes/sink_ops.h
+  bool waits = false;     // for each sum over ranks at once, so that none is in memory while others are made
 
   bool operator==(const StepForm&) const = default;
 };

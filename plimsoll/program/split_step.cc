@@ -5,11 +5,13 @@
 #include <algorithm>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/program/gradient_sums.h"
 #include "plimsoll/program/ops/accumulate.h"
 #include "plimsoll/program/ops/collective.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/reduce.h"
 #include "plimsoll/program/passes/dead_code.h"
+#include "plimsoll/program/spread_parameters.h"
 #include "plimsoll/program/updates.h"
 
 namespace plimsoll::program {
@@ -17,10 +19,6 @@ namespace {
 
 std::string sum_name(const Program& model, Value parameter) {
   return fmt::format("gradient.{}", model[parameter].name);
-}
-
-bool sums_are_shards(const TrainOptions& options) {
-  return options.ranks > 1 && options.sharding == Sharding::gradients;
 }
 
 Type sum_type(const Builder& b, Value parameter, const TrainOptions& options) {
@@ -66,11 +64,7 @@ Program update_program(const Program& model, std::span<const Trained> trained, c
 
 // Adds a gradient to its sum. The gradient of a linear layer's weights is added as it is computed, without a copy of
 // its size; the op that would make the copy is then dead.
-void add_to_sum(Builder& b, Value sum, const Trained& one, const TrainOptions& options) {
-  if (sums_are_shards(options)) {
-    accumulate(b, sum, reduce_gradient(b, one, options));
-    return;
-  }
+void add_to_sum(Builder& b, Value sum, const Trained& one) {
   const Op made = b.program().ops[static_cast<size_t>(one.made)];
   if (made.def->traits.accumulate.empty()) {
     accumulate(b, sum, one.gradient);
@@ -83,6 +77,23 @@ void add_to_sum(Builder& b, Value sum, const Trained& one, const TrainOptions& o
   }
 }
 
+// The same with shards of sums over the ranks.
+void add_shards(Builder& b, std::span<const Value> sums, std::span<const Trained> trained, const TrainOptions& options,
+                AppendedPlaces& places) {
+  std::vector<Trained> summed(trained.begin(), trained.end());
+  GradientSums reduced(b, summed, options);
+  const std::vector<GradientBucket> buckets = gradient_buckets(b.program(), summed, options, places.last_before());
+  for (const GradientBucket& bucket : buckets) {
+    reduced.start(bucket);
+    places.put_after(bucket.made);
+  }
+  for (const GradientBucket& bucket : buckets) {
+    reduced.finish(bucket);
+    for (const size_t i : bucket.members) accumulate(b, sums[i], summed[i].gradient);
+    places.put_after(options.overlap ? bucket.done : bucket.made);
+  }
+}
+
 // Forward, backward and the sums, with the same state as `update`.
 Program micro_batch_program(Builder b, std::span<const Trained> trained, const Program& update,
                             const TrainOptions& options) {
@@ -92,12 +103,17 @@ Program micro_batch_program(Builder b, std::span<const Trained> trained, const P
     sums.push_back(b.state(state.name, state.type, state.category));
   }
   const size_t first = b.program().ops.size();
-  std::vector<int32_t> after;
+  AppendedPlaces places(b);
   b.set_phase(Phase::backward);
-  for (size_t i = 0; i < trained.size(); ++i) {
-    add_to_sum(b, sums[i], trained[i], options);
-    after.resize(b.program().ops.size() - first, trained[i].made);
+  if (sums_are_shards(options)) {
+    add_shards(b, sums, trained, options, places);
+  } else {
+    for (size_t i = 0; i < trained.size(); ++i) {
+      add_to_sum(b, sums[i], trained[i]);
+      places.put_after(trained[i].made);
+    }
   }
+  const std::vector<int32_t> after = places.places();
   Program micro_batch = std::move(b).finish();
   place_after(micro_batch, first, after);
   return eliminate_dead_code(std::move(micro_batch));
@@ -130,6 +146,8 @@ SplitStep split_training_step(Program model, Value loss, const SplitOptions& opt
   const std::vector<Trained> trained = find_trained(b, loss, weight);
   split.update = update_program(model, trained, options.train);
   split.micro_batch = micro_batch_program(std::move(b), trained, split.update, options.train);
+  split.update = spread_parameters(std::move(split.update), options.train);
+  split.micro_batch = spread_parameters(std::move(split.micro_batch), options.train);
   split.mean.counted = split.micro_batch.find(counted);
   for (const Value input : split.micro_batch.inputs) {
     if (depends_on_batch(split.micro_batch[input].type)) split.samples.push_back(input);

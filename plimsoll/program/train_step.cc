@@ -4,6 +4,7 @@
 #include <array>
 
 #include "plimsoll/program/ops/elementwise_binary.h"
+#include "plimsoll/program/spread_parameters.h"
 #include "plimsoll/program/updates.h"
 
 namespace plimsoll::program {
@@ -11,18 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kOptimizerNames = {"sgd", "momentum", "adam", "adamw", "lion", "adafactor"};
 
-constexpr std::array<std::string_view, 3> kShardingNames = {"none", "optimizer", "gradients"};
-
-// Each update goes to where its gradient is ready; what all of them need goes with the first.
-void place_early(Program& program, size_t first_update, std::span<const Trained> trained,
-                 std::span<const size_t> updates) {
-  std::vector<int32_t> after(updates[0] - first_update, trained[0].after);
-  for (size_t i = 0; i < trained.size(); ++i) {
-    const size_t end = i + 1 < updates.size() ? updates[i + 1] : program.ops.size();
-    after.resize(end - first_update, trained[i].after);
-  }
-  place_after(program, first_update, after);
-}
+constexpr std::array<std::string_view, 4> kShardingNames = {"none", "optimizer", "gradients", "parameters"};
 
 }  // namespace
 
@@ -56,12 +46,10 @@ Program training_step(Program model, Value loss, const TrainOptions& options) {
   }
   const std::vector<Trained> trained = find_trained(b, loss, seed);
   const size_t first_update = b.program().ops.size();
-  const std::vector<size_t> updates = append_updates(b, trained, options, scale);
+  const std::vector<int32_t> after = append_updates(b, trained, options, scale);
   Program step = std::move(b).finish();
-  if (options.early_updates && !options.clip_norm && !options.scale_loss) {
-    place_early(step, first_update, trained, updates);
-  }
-  return step;
+  if (options.early_updates) place_after(step, first_update, after);
+  return spread_parameters(std::move(step), options);
 }
 
 }  // namespace plimsoll::program

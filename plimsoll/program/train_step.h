@@ -15,11 +15,14 @@ std::optional<Optimizer> try_parse_optimizer(std::string_view text);
 // What of the training's memory each of several ranks holds a part of, in place of all.
 enum class Sharding : uint8_t {
   none,
-  optimizer,  // its state: each rank updates its part of the parameters, which all gather
-  gradients,  // and the sums of gradients of a batch in micro-batches
+  optimizer,   // its state: each rank updates its part of the parameters, which all gather
+  gradients,   // and the sums of gradients of a batch in micro-batches
+  parameters,  // and parameters: gathered ahead of what reads them, and dropped after (spread_parameters.h)
 };
 std::string_view name(Sharding sharding);
 std::optional<Sharding> try_parse_sharding(std::string_view text);
+
+inline constexpr int64_t kUsualBucket = int64_t{1} << 20;
 
 struct TrainOptions {
   Optimizer optimizer = Optimizer::adam;
@@ -37,6 +40,8 @@ struct TrainOptions {
   // type: the share of the rank's own mean in the loss of the whole batch. Seeds are pairs, as in split_step.h.
   int ranks = 1;
   Sharding sharding = Sharding::none;
+  int64_t bucket_bytes = kUsualBucket;  // gradients of fewer are summed together, up to so many
+  bool overlap = true;                  // sums and gathers go on while other ops run; off: each is waited for at once
 };
 
 // Appends the gradients of all floating parameters and their updates. New values: the input `optimizer.rate`, f32[]
@@ -50,8 +55,8 @@ struct TrainOptions {
 // is later, so that the gradient's memory is free at once. Clipping and scaling the loss must know all gradients before
 // the first update. The scale of the loss is the state `optimizer.loss_scale`, i64[2], zero at first.
 //
-// With several ranks, gradients are summed over them before they are used; with sharding, state has the shape of a
-// shard of the parameter's elements. UnsupportedError for an optimizer that is not elementwise then.
+// With several ranks, gradients are summed over them before they are used (gradient_sums.h); with sharding, state has
+// the shape of a shard of the parameter's elements. UnsupportedError for an optimizer that is not elementwise then.
 //
 // Parameters that the loss does not depend on stay as they are. ArgumentError when it depends on none, and from
 // gradients().

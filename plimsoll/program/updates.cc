@@ -7,6 +7,7 @@
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/program/autodiff.h"
+#include "plimsoll/program/gradient_sums.h"
 #include "plimsoll/program/ops/collective.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
@@ -37,8 +38,6 @@ std::vector<int32_t> last_touches(const Program& program) {
   return last;
 }
 
-bool is_sharded(const TrainOptions& options) { return options.ranks > 1 && options.sharding != Sharding::none; }
-
 // Over all gradients; where each rank has shards of them, over those of all ranks.
 Value norm_of(Builder& b, std::span<const Trained> trained, const TrainOptions& options) {
   std::vector<Value> all;
@@ -68,6 +67,55 @@ Value scale_of_gradients(Builder& b, std::span<const Trained> trained, const Tra
   return options.clip_norm ? mul(b, back, clip_scale(b, mul(b, norm, back), *options.clip_norm)) : back;
 }
 
+// Parameters that are updated in shards are gathered, those of a bucket at once.
+struct Gathers {
+  struct Part {
+    Value parameter;
+    Value shard;
+  };
+  struct Pending {
+    std::vector<Part> parts;
+    Going going;
+  };
+  std::vector<Pending> pending = {};
+
+  void start(Builder& b, std::vector<Part> parts, const TrainOptions& options) {
+    const int ranks = options.ranks;
+    if (parts.size() == 1 && !options.overlap) {
+      all_gather(b, parts[0].parameter, parts[0].shard, ranks);
+      return;
+    }
+    Pending started{std::move(parts), {}};
+    if (started.parts.size() == 1) {
+      started.going = all_gather_start(b, started.parts[0].parameter, started.parts[0].shard, ranks);
+    } else {
+      std::vector<Value> shards;
+      for (const Part& part : started.parts) shards.push_back(part.shard);
+      const Value pack = pack_shards(b, shards, 1);
+      started.going = gather_start(b, pack, {b.shape(pack)[0] * ranks}, ranks);
+    }
+    if (options.overlap) {
+      pending.push_back(std::move(started));
+    } else {
+      finish(b, started, ranks);
+    }
+  }
+
+  static void finish(Builder& b, const Pending& started, int ranks) {
+    const Value all = collective_finish(b, started.going, ranks);
+    if (started.parts.size() == 1) return;
+    Dim at = 0;
+    for (const Part& part : started.parts) {
+      take_shards(b, part.parameter, all, at, ranks);
+      at = at + b.shape(part.shard)[0];
+    }
+  }
+
+  void finish_all(Builder& b, int ranks) const {
+    for (const Pending& started : pending) finish(b, started, ranks);
+  }
+};
+
 // Emits the updates of one optimizer. `step` and `scale` are nothing where they are not needed.
 struct Updater {
   Builder& b;  // NOLINT
@@ -76,15 +124,21 @@ struct Updater {
   Value step;
   Value scale;
   std::string name = {};  // of the parameter that is updated, whose shard `w` may be
+  Gathers gathers = {};
 
-  void update(const Trained& trained) {
-    name = b.program()[trained.parameter].name;
-    if (!is_sharded(options)) {
-      update(trained.parameter, trained.gradient);
-      return;
+  void update(std::span<const Trained> trained, const GradientBucket& bucket) {
+    std::vector<Gathers::Part> parts;
+    for (const size_t i : bucket.members) {
+      const Value parameter = trained[i].parameter;
+      name = b.program()[parameter].name;
+      if (!is_sharded(options)) {
+        update(parameter, trained[i].gradient);
+        continue;
+      }
+      const Value updated = update(own_shard(b, parameter, options.ranks), trained[i].gradient);
+      if (!is_spread(b.type(parameter), options)) parts.push_back({parameter, updated});
     }
-    const Value shard = own_shard(b, trained.parameter, options.ranks);
-    all_gather(b, trained.parameter, update(shard, trained.gradient), options.ranks);
+    if (!parts.empty()) gathers.start(b, std::move(parts), options);
   }
 
   // Returns what w becomes.
@@ -193,40 +247,47 @@ LossScale scale_of_loss(Builder& b) {
   return {state, loss_scale(b, state)};
 }
 
-Value reduce_gradient(Builder& b, const Trained& one, const TrainOptions& options) {
-  if (options.ranks == 1) return one.gradient;
-  const Value own = one.is_own ? one.gradient : clone(b, one.gradient);
-  return is_sharded(options) ? reduce_scatter(b, own, options.ranks) : all_reduce(b, own, options.ranks);
-}
-
 void pair_seeds(Program& model) {
   for (const Op& op : model.ops) {
     if (const auto& draws = op.def->traits.draws) model[op.inputs[static_cast<size_t>(draws->seed)]].type.shape = {2};
   }
 }
 
-std::vector<size_t> append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
-                                   const LossScale& loss_scale, bool reduced) {
+std::vector<int32_t> append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
+                                    const LossScale& loss_scale, bool reduced) {
   check_sharding(options);
   b.set_phase(Phase::update);
+  AppendedPlaces places(b);
+  const bool needs_all = options.clip_norm || loss_scale.value;  // before the first update
+  const int32_t first_place = needs_all ? places.last_before() : trained[0].after;
   Updater updater{b, options, b.input("optimizer.rate", {DType::f32, {}}), {}, {}};
   if (counts_steps(options)) updater.step = next_step(b, b.state("optimizer.step", {DType::i64, {}}));
+  places.put_after(first_place);
   std::vector<Trained> summed(trained.begin(), trained.end());
-  const auto reduce = [&](Trained& one) { one.gradient = reduced ? one.gradient : reduce_gradient(b, one, options); };
-  const bool needs_all = options.clip_norm || loss_scale.value;  // before the first update
-  if (needs_all) std::for_each(summed.begin(), summed.end(), reduce);
-  updater.scale = scale_of_gradients(b, summed, options, loss_scale);
-  std::vector<size_t> places;
-  for (Trained& one : summed) {
-    places.push_back(b.program().ops.size());
-    if (!needs_all) reduce(one);
-    updater.update(one);
+  GradientSums sums(b, summed, options);
+  const std::vector<GradientBucket> buckets = gradient_buckets(b.program(), summed, options, places.last_before());
+  for (const GradientBucket& bucket : buckets) {
+    if (!reduced) sums.start(bucket);
+    places.put_after(bucket.made);
   }
+  const auto finish = [&](const GradientBucket& bucket) {
+    if (!reduced) sums.finish(bucket);
+  };
+  if (needs_all) std::for_each(buckets.begin(), buckets.end(), finish);
+  updater.scale = scale_of_gradients(b, summed, options, loss_scale);
+  places.put_after(first_place);
+  for (const GradientBucket& bucket : buckets) {
+    if (!needs_all) finish(bucket);
+    updater.update(summed, bucket);
+    places.put_after(needs_all ? places.last_before() : bucket.done);
+  }
+  updater.gathers.finish_all(b, options.ranks);
+  places.put_after(places.last_before());
   std::vector<Value> gradients;
   for (const Trained& one : summed) gradients.push_back(one.gradient);
   if (options.ranks > 1) b.set_category(gradients, Category::gradient);
   b.set_phase(Phase::forward);
-  return places;
+  return places.places();
 }
 
 void place_after(Program& program, size_t first, std::span<const int32_t> after) {

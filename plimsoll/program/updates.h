@@ -31,13 +31,27 @@ struct LossScale {
 };
 LossScale scale_of_loss(Builder& b);
 
-// Appends the updates, in the order of `trained`, with what they need before them. Gradients are this rank's own, or
-// shards of the sum over all ranks where they are so `reduced`. Returns the place of the first op of each update.
-std::vector<size_t> append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
-                                   const LossScale& loss_scale = {}, bool reduced = false);
+// Appends the updates with what they need before them. Gradients are this rank's own, or shards of the sum over all
+// ranks where they are so `reduced`. Returns for each op that was appended the place of the op that it may follow
+// (place_after).
+std::vector<int32_t> append_updates(Builder& b, std::span<const Trained> trained, const TrainOptions& options,
+                                    const LossScale& loss_scale = {}, bool reduced = false);
 
-// The gradient's sum over all ranks: this rank's shard of it, where gradients are sharded; itself for one rank.
-Value reduce_gradient(Builder& b, const Trained& one, const TrainOptions& options);
+// The places of ops that are appended to a program: after which op of those before each goes.
+class AppendedPlaces {
+ public:
+  explicit AppendedPlaces(const Builder& b) : b_(b), first_(b.program().ops.size()) {}
+
+  // Of all since the last call.
+  void put_after(int32_t op) { after_.resize(b_.program().ops.size() - first_, op); }
+  int32_t last_before() const { return static_cast<int32_t>(first_) - 1; }
+  const std::vector<int32_t>& places() const { return after_; }
+
+ private:
+  const Builder& b_;
+  size_t first_;
+  std::vector<int32_t> after_ = {};
+};
 
 // Seeds become pairs: the seed, and the samples that come before those of the program.
 void pair_seeds(Program& model);

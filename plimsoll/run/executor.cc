@@ -45,7 +45,7 @@ void Executor::enqueue_step() {
   try {
     run_tasks();
   } catch (...) {
-    if (spill_file_) spill_file_->drain();  // copies may be under way in the arena
+    drain();
     throw;
   }
 }
@@ -54,10 +54,10 @@ void Executor::synchronize() {
   try {
     stream_->synchronize();
   } catch (const device::KernelFault& fault) {
-    if (spill_file_) spill_file_->drain();
+    drain();
     report(fault.found());
   } catch (...) {
-    if (spill_file_) spill_file_->drain();
+    drain();
     throw;
   }
 }
@@ -65,6 +65,12 @@ void Executor::synchronize() {
 void Executor::step() {
   enqueue_step();
   synchronize();
+}
+
+// Copies and collectives may be under way in the arena.
+void Executor::drain() {
+  if (spill_file_) spill_file_->drain();
+  if (ranks_) ranks_->drain();
 }
 
 void Executor::report(const device::FaultRecord& found) const {

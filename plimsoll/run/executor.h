@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "plimsoll/device/device.h"
+#include "plimsoll/kernels/collective.h"
 #include "plimsoll/kernels/prepare.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/arena.h"
@@ -134,6 +135,7 @@ class Executor {
   int64_t elements(program::Value value) const;
   void run_tasks();
   void run_task(size_t i);
+  void drain();
   kernels::Memory memory_of(int32_t op) const;
   [[noreturn]] void report(const device::FaultRecord& found) const;
 
@@ -142,13 +144,14 @@ class Executor {
   Arena& arena_;
   device::Device& device_;
   std::shared_ptr<device::Stream> stream_;
-  std::shared_ptr<SpillFile> spill_file_ = kernels::spill_file();  // that the kernels were bound with
-  std::vector<kernels::Task> tasks_;                               // of the ops that do something, in order
-  std::vector<size_t> task_ops_;                                   // the op of each task
-  std::vector<double> op_seconds_;                                 // empty: not measured
-  std::map<size_t, double> collective_seconds_;                    // empty: there are no collectives
-  int64_t steps_ = 0;                                              // that were enqueued
-  std::unique_ptr<device::Kept> kept_;                             // a step as the device repeats it, if it can
+  std::shared_ptr<SpillFile> spill_file_ = kernels::spill_file();          // that the kernels were bound with
+  std::shared_ptr<device::Communicator> ranks_ = kernels::communicator();  // likewise
+  std::vector<kernels::Task> tasks_;                                       // of the ops that do something, in order
+  std::vector<size_t> task_ops_;                                           // the op of each task
+  std::vector<double> op_seconds_;                                         // empty: not measured
+  std::map<size_t, double> collective_seconds_;                            // empty: there are no collectives
+  int64_t steps_ = 0;                                                      // that were enqueued
+  std::unique_ptr<device::Kept> kept_;                                     // a step as the device repeats it, if it can
 };
 
 }  // namespace plimsoll::run

@@ -117,8 +117,22 @@ void MicroBatchTrainer::give_up() {
   throw StepGivenUp(fmt::format("step {} was given up between micro-batches", steps_--));
 }
 
+// Before the first step, where ranks wait for each other in every micro-batch.
+void MicroBatchTrainer::find_micro_batches_of_all() {
+  if (micro_batches_of_all_ > 0) return;
+  micro_batches_of_all_ = static_cast<int64_t>(order_.size());
+  if (!options_.part || program::collectives(order_[0].executor->program()) == 0) return;
+  micro_batches_of_all_ = device::most_over(*options_.part.ranks, micro_batches_of_all_);
+}
+
+// Ranks with fewer micro-batches add nothing to the last ones.
+void MicroBatchTrainer::accompany(const Batch& batch) {
+  for (auto i = static_cast<int64_t>(order_.size()); i < micro_batches_of_all_; ++i) run(order_[0], 0, batch);
+}
+
 float MicroBatchTrainer::step(const Batch& batch) {
   ++steps_;
+  find_micro_batches_of_all();
   const std::vector<double> shares = weights(batch);
   double loss = 0;
   bool counts = false;
@@ -138,6 +152,7 @@ float MicroBatchTrainer::step(const Batch& batch) {
     loss += shares[i] * static_cast<double>(mean);
     counts = true;
   }
+  accompany(batch);
   update();
   if (options_.part) {
     loss = device::sum_over(*options_.part.ranks, loss);

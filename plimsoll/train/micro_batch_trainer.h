@@ -65,6 +65,8 @@ class MicroBatchTrainer {
   };
   std::vector<double> weights(const Batch& batch);
   float run(const MicroBatch& micro_batch, float weight, const Batch& batch);
+  void find_micro_batches_of_all();
+  void accompany(const Batch& batch);
   void update();
   void give_up();
 
@@ -74,6 +76,7 @@ class MicroBatchTrainer {
   bool may_give_up_;
   int64_t steps_;
   std::optional<size_t> not_finite_ = {};  // the first micro-batch of the last step whose loss was not
+  int64_t micro_batches_of_all_ = 0;       // the most that any rank has in a step; 0: not known yet
 };
 
 }  // namespace plimsoll::train

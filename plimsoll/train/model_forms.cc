@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
+#include "plimsoll/program/ops/collective.h"
 #include "plimsoll/program/ops/spilled.h"
 #include "plimsoll/program/updates.h"
 #include "plimsoll/train/initialize.h"
@@ -20,6 +23,18 @@ plan::Setting setting_of(const StepRequest& request) {
           std::string(name(request.step.precision)),
           models::bindings(request.model, request.step.sizes),
           request.allow};
+}
+
+// With what the step waits for other ranks, in place of what collectives would take of the processor.
+plan::Costs over_link(plan::Costs costs, const program::Program& program, const Link& link) {
+  const std::vector<double> waits = waits_of(program, costs.seconds, link);
+  for (size_t i = 0; i < waits.size(); ++i) {
+    if (!program::is_of_link(*program.ops[i].def)) continue;
+    costs.estimated_s += waits[i] - costs.seconds[i];
+    costs.seconds[i] = waits[i];
+  }
+  costs.estimated_s = std::max(0.0, costs.estimated_s);
+  return costs;
 }
 
 }  // namespace
@@ -98,7 +113,9 @@ plan::StepForms ModelForms::forms_of(const Built& built, int64_t spilled) const 
   plan::StepForms forms{batch(), [this, &model, &built, spilled] {
                           return prepare(program::spill_state(models::build_step(model, built.asked), spilled));
                         }};
-  forms.costs = [costs = costs_](const kernels::Lowered& lowered) { return costs->of(lowered); };
+  forms.costs = [costs = costs_, link = request_.link](const kernels::Lowered& lowered) {
+    return link ? over_link(costs->of(lowered), lowered.program, *link) : costs->of(lowered);
+  };
   forms.rest = [costs = costs_] { costs->rest(); };
   if (request_.measure) {
     forms.learn = [costs = costs_, limit_s = request_.measure_s](const plan::StepPlan& step) {

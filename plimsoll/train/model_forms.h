@@ -11,6 +11,7 @@
 #include "plimsoll/plan/plan_json.h"
 #include "plimsoll/run/executor.h"
 #include "plimsoll/train/known_costs.h"
+#include "plimsoll/train/link.h"
 
 namespace plimsoll::train {
 
@@ -38,6 +39,7 @@ struct StepRequest {
   std::string device = "cpu";
   int threads = 0;
   Listener listener = {};
+  std::optional<Link> link = {};  // to other ranks, as far as it is known
 };
 
 // Where optimizer state lies, and how.

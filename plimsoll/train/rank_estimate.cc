@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <bit>
-#include <charconv>
 #include <numeric>
 
 #include "plimsoll/base/bytes.h"
@@ -15,62 +12,15 @@
 #include "plimsoll/program/ops/collective.h"
 
 namespace plimsoll::train {
-namespace {
-
-struct KnownLink {
-  std::string_view name;
-  double latency_s;
-  double bytes_per_s;
-};
-
-constexpr double kEthernetLatency = 30e-6;
-// Latencies of MPI between two machines; rates that large messages reach.
-constexpr std::array<KnownLink, 5> kLinks = {{{"10GbE", kEthernetLatency, 1.1e9},
-                                              {"25GbE", kEthernetLatency, 2.8e9},
-                                              {"100GbE", 15e-6, 11e9},
-                                              {"IB", 2e-6, 23e9},
-                                              {"NVLink", 5e-6, 300e9}}};
-
-double seconds_of(const program::Program& program, const program::Op& op, const Link& link) {
-  const auto ranks = static_cast<uint64_t>(program::OwnedOpCall(program, op)->integer("ranks"));
-  const double messages = std::bit_width(ranks - 1);  // log2, rounded up
-  const auto bytes = static_cast<double>(program[op.inputs[0]].type.bytes().constant());
-  const double sent = bytes * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-  const double passes = op.def->name == "all_reduce" ? 2 : 1;
-  return passes * (messages * link.latency_s + sent / link.bytes_per_s);
-}
-
-}  // namespace
-
-Link parse_link(std::string_view text) {
-  for (const KnownLink& known : kLinks) {
-    if (text == known.name) return {std::string(text), known.latency_s, known.bytes_per_s};
-  }
-  const auto refuse = [&] {
-    throw ArgumentError(fmt::format(
-        "--link is {}, expected 10GbE, 25GbE, 100GbE, IB, NVLink, or a rate like 1.2GB/s or 5Gbit/s", quote(text)));
-  };
-  double rate = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
-  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  if (error != std::errc() || rate <= 0 || rate > 1e6) refuse();
-  const double scale = unit == "GB/s" ? 1e9 : unit == "MB/s" ? 1e6 : unit == "Gbit/s" ? 1e9 / 8 : 0;
-  if (scale == 0) refuse();
-  return {std::string(text), kEthernetLatency, rate * scale};
-}
-
 program::Sharding parse_sharding(const std::string& text) {
   const auto sharding = program::try_parse_sharding(text);
   if (sharding) return *sharding;
-  throw ArgumentError(fmt::format("--shard is {}, expected none, optimizer or gradients", quote(text)));
+  throw ArgumentError(
+      fmt::format("--shard is {}, expected none, optimizer, gradients, parameters or auto", quote(text)));
 }
 
-double communication_s(const program::Program& program, const Link& link) {
-  double sum = 0;
-  for (const program::Op& op : program.ops) {
-    if (program::is_collective(*op.def)) sum += seconds_of(program, op, link);
-  }
-  return sum;
+void set_bucket(StepRequest& request, const std::string& bucket) {
+  request.step.train.bucket_bytes = parse_bytes(bucket);
 }
 
 StepRequest request_of_ranks(StepRequest request, int ranks, program::Sharding sharding) {
@@ -102,9 +52,10 @@ RankEstimate estimate_ranks(const StepRequest& request, int ranks, program::Shar
   estimate.sent_bytes = program::sent_bytes(step);
   const std::vector<double> seconds = KnownCosts().of(lowered).seconds;
   for (size_t i = 0; i < seconds.size(); ++i) {
-    if (!program::is_collective(*step.ops[i].def)) estimate.compute_s += seconds[i];
+    if (!program::is_of_link(*step.ops[i].def)) estimate.compute_s += seconds[i];
   }
   estimate.communication_s = communication_s(step, link);
+  for (const double wait : waits_of(step, seconds, link)) estimate.waited_s += wait;
   return estimate;
 }
 
@@ -120,12 +71,16 @@ std::vector<RankEstimate> estimate_ranks(const StepRequest& request, const RankO
 RankEstimate estimate_rank(const StepRequest& request, const plan::StepPlan& step, const Link& link) {
   RankEstimate estimate{.ranks = request.step.train.ranks, .arena_bytes = step.arena_bytes};
   estimate.samples = std::accumulate(step.sizes.begin(), step.sizes.end(), int64_t{0});
-  estimate.compute_s = step.predicted_s;
   for (size_t i = 0; i < step.programs.size(); ++i) {
     const program::Program& program = step.programs[i].lowered.program;
+    const auto runs = static_cast<double>(step.runs(i));
     estimate.sent_bytes += step.runs(i) * program::sent_bytes(program);
-    estimate.communication_s += static_cast<double>(step.runs(i)) * communication_s(program, link);
+    estimate.communication_s += runs * communication_s(program, link);
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      if (program::is_of_link(*program.ops[op].def)) estimate.waited_s += runs * step.programs[i].costs.seconds[op];
+    }
   }
+  estimate.compute_s = step.predicted_s - estimate.waited_s;
   return estimate;
 }
 
@@ -140,13 +95,14 @@ std::string ranks_text(const std::vector<RankEstimate>& estimates, const Link& l
   std::string text =
       fmt::format("\n  ranks over {} ({:.0f} us a message, {}/s), sharded: {}\n", link.name, 1e6 * link.latency_s,
                   format_bytes(static_cast<int64_t>(link.bytes_per_s)), name(sharding));
-  text += fmt::format("  {:>5}  {:>7}  {:>11}  {:>11}  {:>10}  {:>10}  {:>8}\n", "ranks", "samples", "arena", "sent",
-                      "compute", "wait", "speed-up");
+  text += fmt::format("  {:>5}  {:>7}  {:>10}  {:>10}  {:>10}  {:>10}  {:>6}  {:>8}\n", "ranks", "samples", "arena",
+                      "sent", "compute", "wait", "hidden", "speed-up");
   for (const RankEstimate& one : estimates) {
     const RankEstimate& alone = estimates.front();
-    text += fmt::format("  {:>5}  {:>7}  {:>11}  {:>11}  {:>10}  {:>10}  {:>6.2f} x\n", one.ranks, one.samples,
-                        format_bytes(one.arena_bytes), format_bytes(one.sent_bytes), format_seconds(one.compute_s),
-                        format_seconds(one.communication_s), alone.step_s() / one.step_s());
+    text +=
+        fmt::format("  {:>5}  {:>7}  {:>10}  {:>10}  {:>10}  {:>10}  {:>4.0f} %  {:>6.2f} x\n", one.ranks, one.samples,
+                    format_bytes(one.arena_bytes), format_bytes(one.sent_bytes), format_seconds(one.compute_s),
+                    format_seconds(one.waited_s), 100 * one.hidden(), alone.step_s() / one.step_s());
   }
   return text;
 }

@@ -7,34 +7,26 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/train/link.h"
 #include "plimsoll/train/model_forms.h"
 
 namespace plimsoll::train {
 
 inline constexpr int kMostRanksOnPaper = 1024;
-
-struct Link {
-  std::string name;
-  double latency_s = 0;    // of one message
-  double bytes_per_s = 0;  // that a rank sends while it receives as many
-};
-
-// "10GbE", "25GbE", "100GbE", "IB" (HDR), "NVLink", or a rate with the latency of Ethernet: "1.2GB/s", "5Gbit/s".
-// ArgumentError for others.
-Link parse_link(std::string_view text);
+inline constexpr const char* kUsualBucketText = "1MiB";
 
 // What is asked of ranks on paper, in words.
 struct RankOptions {
   int ranks = 1;
   std::string shard = "none";
   std::string link = "10GbE";
+  std::string bucket = kUsualBucketText;
 };
 // ArgumentError for a word that is none.
 program::Sharding parse_sharding(const std::string& text);
 
-// Of the collectives of one run of a program, one after the other: sums by halving and doubling, 2 log2(n) messages and
-// 2 (n - 1) / n of the bytes; scatters and gathers half of that.
-double communication_s(const program::Program& program, const Link& link);
+// Of gradients that are summed together (program/gradient_sums.h): "4MiB". ArgumentError for what is no size.
+void set_bucket(StepRequest& request, const std::string& bucket);
 
 struct RankEstimate {
   int ranks = 1;
@@ -43,9 +35,12 @@ struct RankEstimate {
   int64_t state_bytes = 0;  // of the optimizer
   int64_t sent_bytes = 0;   // of each rank
   double compute_s = 0;
-  double communication_s = 0;
+  double communication_s = 0;  // that the link is in use
+  double waited_s = 0;         // of that, while nothing is computed
 
-  double step_s() const { return compute_s + communication_s; }
+  double step_s() const { return compute_s + waited_s; }
+  // The share of the communication that goes on beside computing.
+  double hidden() const { return communication_s > 0 ? 1 - waited_s / communication_s : 1; }
 };
 
 // ArgumentError for more ranks than samples, or than kMostRanksOnPaper.
@@ -55,7 +50,7 @@ RankEstimate estimate_ranks(const StepRequest& request, int ranks, program::Shar
 
 // For each number of ranks up to the one that is asked for.
 std::vector<RankEstimate> estimate_ranks(const StepRequest& request, const RankOptions& options);
-// Of a step as it is planned, its micro-batches counted; `request` is of one rank.
+// Of a step as it is planned for this link (StepRequest::link), its micro-batches counted; `request` is of one rank.
 RankEstimate estimate_rank(const StepRequest& request, const plan::StepPlan& step, const Link& link);
 
 // 1, 2, 4, .. and `ranks` itself, as long as each has a sample.

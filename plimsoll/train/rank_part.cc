@@ -46,6 +46,26 @@ plan::Refusal refusal_from(const ordered_json& json) {
 // Every size of part that there is, as a key of the plans.
 std::string key_of(int64_t samples) { return std::to_string(samples); }
 
+// Whether ranks wait for each other in every micro-batch, rather than once a step.
+bool waits_in_micro_batches(const ModelForms& model) {
+  const program::TrainOptions& train = model.request().step.train;
+  return train.sharding == program::Sharding::gradients || train.sharding == program::Sharding::parameters;
+}
+
+bool in_micro_batches(const Planned& planned) {
+  const auto* step = std::get_if<plan::StepPlan>(&planned);
+  return step != nullptr && step->in_micro_batches();
+}
+
+// Both take their samples whole, or both in micro-batches: in as many, or the trainer makes it so.
+bool is_alike(const Planned& one, const Planned& other) { return in_micro_batches(one) == in_micro_batches(other); }
+
+plan::StepForms without_micro_batches(plan::StepForms forms) {
+  forms.micro_batch = nullptr;
+  forms.update = nullptr;
+  return forms;
+}
+
 // The plans of rank 0, as the others get them; `own` is that of rank 0's part. A refusal of any part is of all.
 ordered_json plan_all(const ModelForms& model, const RankPart& part, const plan::PlanOptions& options, Planned& own) {
   const auto add = [](ordered_json& json, const ModelForms& forms, const Planned& planned) {
@@ -62,7 +82,15 @@ ordered_json plan_all(const ModelForms& model, const RankPart& part, const plan:
   StepRequest smaller = model.request();
   smaller.step.sizes["batch"] = part.samples - 1;
   const ModelForms others(std::move(smaller));
-  Planned planned = plan::plan_step(others.forms(StateForm::f32), options);
+  const plan::StepForms forms_of_others = others.forms(StateForm::f32);
+  Planned planned = plan::plan_step(forms_of_others, options);
+  if (waits_in_micro_batches(model) && !is_alike(own, planned)) {
+    own = plan::plan_step(without_micro_batches(model.forms(StateForm::f32)), options);
+    planned = plan::plan_step(without_micro_batches(forms_of_others), options);
+    json = {};
+    add(json, model, own);
+    if (json.contains("refusal")) return json;
+  }
   add(json, others, planned);
   if (std::holds_alternative<plan::Refusal>(planned)) own = std::move(planned);
   return json;
@@ -90,7 +118,6 @@ StepRequest request_of_part(StepRequest request, const RankPart& part, program::
     throw ArgumentError(fmt::format("{} needs a batch that divides evenly, and {} samples on {} ranks do not", what,
                                     part.batch, part.ranks->ranks()));
   };
-  if (sharding == program::Sharding::gradients) refuse("--shard gradients");
   if (parse_allowed(request.allow).eight_bit_state) refuse("--allow 8-bit-state");
   return request;
 }
@@ -114,8 +141,11 @@ Peers peers_of(const ModelForms& model, const RankPart& part) {
 
 void require_same_collectives(const RankPart& part, run::Session& session) {
   if (!part) return;
-  std::string text;
-  for (size_t i = 0; i < session.executors(); ++i) text += program::collectives_text(session.executor(i).program());
+  // Programs of micro-batches have the same, whatever their sizes.
+  std::string text = program::collectives_text(session.executor(0).program());
+  if (session.executors() > 1) {
+    text += "update\n" + program::collectives_text(session.executor(session.executors() - 1).program());
+  }
   device::require_same_text(*part.ranks, text, "the programs' collectives");
 }
 

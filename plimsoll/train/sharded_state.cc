@@ -4,19 +4,29 @@
 #include <optional>
 #include <string_view>
 
+#include "plimsoll/program/spread_parameters.h"
+
 namespace plimsoll::train {
 namespace {
 
 using program::Program;
 using program::Value;
 
-// The parameter whose state `name` is, "optimizer.conv1.weight.mean", where it is held in shards.
-std::optional<Value> parameter_of(const Program& program, std::string_view name, const Shape& held) {
+Shape whole_shape_of(const Program& program, Value parameter) {
+  const auto whole = program::whole_shape(program, parameter);
+  return whole ? whole->shape() : program[parameter].type.shape.shape();
+}
+
+// What a tensor is held of in shards: a parameter itself, or state, "optimizer.conv1.weight.mean". Nothing where the
+// rank has all of it.
+std::optional<Shape> whole_of(const Program& program, std::string_view name, const Shape& held) {
   for (const Value parameter : program.parameters) {
-    const program::ValueInfo& info = program[parameter];
-    const std::string start = "optimizer." + info.name + ".";
-    const bool is_its = name.starts_with(start) && name.find('.', start.size()) == name.npos;
-    if (is_its && info.type.shape.shape() != held) return parameter;
+    const std::string& of = program[parameter].name;
+    const std::string start = "optimizer." + of + ".";
+    const bool is_state = name.starts_with(start) && name.find('.', start.size()) == name.npos;
+    if (!is_state && name != of) continue;
+    const Shape whole = whole_shape_of(program, parameter);
+    if (whole != held) return whole;
   }
   return std::nullopt;
 }
@@ -45,9 +55,8 @@ KeptTensor make_whole(const KeptTensor& shard, const Shape& shape, const RankPar
 std::vector<KeptTensor> whole_state(std::vector<KeptTensor> tensors, const Program& program, const RankPart& part) {
   if (!part) return tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto parameter = parameter_of(program, tensors[i].spec.name, tensors[i].spec.shape);
-    if (!parameter) continue;
-    tensors[i] = make_whole(tensors[i], program[*parameter].type.shape.shape(), part);
+    const auto whole = whole_of(program, tensors[i].spec.name, tensors[i].spec.shape);
+    if (whole) tensors[i] = make_whole(tensors[i], *whole, part);
   }
   return tensors;
 }

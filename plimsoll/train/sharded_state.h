@@ -1,5 +1,5 @@
-// Optimizer state that is spread over ranks, as tensors of a checkpoint: whole, under the names and shapes that it has
-// on one rank, so that a run goes on from it on any number of ranks.
+// Optimizer state and parameters that are spread over ranks, as tensors of a checkpoint: whole, under the names and
+// shapes that it has on one rank, so that a run goes on from it on any number of ranks.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::train {
 
-// Those of `tensors` that are shards of state get the names and shapes of the whole; reading and loading one are of the
-// rank's own shard of it. `program` is the one that keeps them.
+// Those of `tensors` that are shards, of parameters or state, get the names and shapes of the whole; reading and loading
+// one are of the rank's own shard of it. `program` is the one that keeps them.
 std::vector<KeptTensor> whole_state(std::vector<KeptTensor> tensors, const program::Program& program,
                                     const RankPart& part);
 

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/kernels/device.h"
@@ -86,6 +88,105 @@ Kernel all_gather(const KernelCall& call) {
   return plain(bind);
 }
 
+Kernel all_reduce_start(const KernelCall& call) {
+  return plain([ranks = call.op.integer("ranks"), x = Tensor(call.in(0))](const Memory& m) -> Task {
+    return
+        [=, group = ranks_of_run(ranks), data = m.outputs[0]] { group->start_all_reduce(x.dtype, data, x.elements); };
+  });
+}
+
+Kernel reduce_scatter_start(const KernelCall& call) {
+  const auto bind = [ranks = call.op.integer("ranks"), x = Tensor(call.in(0)),
+                     shard = Tensor(call.out(0))](const Memory& m) -> Task {
+    const Ranks group = ranks_of_run(ranks);
+    const device::Shard own = device::shard_of(x.elements, group->ranks(), group->rank());
+    return [=, from = m.inputs[0], to = m.outputs[0]] {
+      std::memset(to + x.bytes(own.size()), 0, static_cast<size_t>(x.bytes(shard.elements - own.size())));
+      group->start_reduce_scatter(x.dtype, from, x.elements, to);
+    };
+  };
+  return plain(bind);
+}
+
+// Of a shard into the place of the whole, which is result 0.
+Kernel start_gather(const KernelCall& call, size_t shard_operand) {
+  const auto bind = [ranks = call.op.integer("ranks"), whole = Tensor(call.out(0)),
+                     shard_operand](const Memory& m) -> Task {
+    const Ranks group = ranks_of_run(ranks);
+    const device::Shard own = device::shard_of(whole.elements, group->ranks(), group->rank());
+    return [=, shard = m.inputs[shard_operand], to = m.outputs[0]] {
+      copy_bytes(to + whole.bytes(own.first), shard, whole.bytes(own.size()));
+      group->start_all_gather(whole.dtype, to, whole.elements);
+    };
+  };
+  return plain(bind);
+}
+
+Kernel all_gather_start(const KernelCall& call) { return start_gather(call, 1); }
+Kernel gather_start(const KernelCall& call) { return start_gather(call, 0); }
+
+Kernel collective_finish(const KernelCall& call) {
+  return plain([ranks = call.op.integer("ranks")](const Memory& m) -> Task {
+    return [group = ranks_of_run(ranks), result = m.outputs[0]] { group->finish(result); };
+  });
+}
+
+// Where the shards of a tensor are in a pack: `at` bytes after the first of each rank, which has `each`.
+struct Packed {
+  int64_t bytes = 0;  // of the whole tensor
+  int64_t shard = 0;  // of a shard
+  int64_t at = 0;
+  int64_t each = 0;
+
+  // Calls f(offset in the tensor, offset in the pack, bytes of it, bytes that are nobody's) for each rank.
+  template <class F>
+  void for_each_rank(int64_t ranks, const F& f) const {
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const int64_t first = std::min(bytes, rank * shard);
+      const int64_t count = std::min(bytes - first, shard);
+      f(first, rank * each + at, count, shard - count);
+    }
+  }
+};
+
+Packed packed_in(const Tensor& x, int64_t ranks, int64_t at, const Tensor& pack) {
+  const int64_t shard = device::shard_elements(x.elements, static_cast<int>(ranks));
+  return {x.bytes(x.elements), x.bytes(shard), x.bytes(at), x.bytes(pack.elements / ranks)};
+}
+
+Kernel pack_shards(const KernelCall& call) {
+  const int64_t ranks = call.op.integer("ranks");
+  std::vector<Packed> xs;
+  int64_t at = 0;
+  for (const TensorDesc& in : call.inputs) {
+    const Tensor x(in);
+    xs.push_back(packed_in(x, ranks, at, Tensor(call.out(0))));
+    at += device::shard_elements(x.elements, static_cast<int>(ranks));
+  }
+  return plain([ranks, xs](const Memory& m) -> Task {
+    return [ranks, xs, from = m.inputs, to = m.outputs[0]] {
+      for (size_t i = 0; i < xs.size(); ++i) {
+        xs[i].for_each_rank(ranks, [&](int64_t first, int64_t place, int64_t count, int64_t rest) {
+          copy_bytes(to + place, from[i] + first, count);
+          std::memset(to + place + count, 0, static_cast<size_t>(rest));
+        });
+      }
+    };
+  });
+}
+
+Kernel take_shards(const KernelCall& call) {
+  const int64_t ranks = call.op.integer("ranks");
+  const Packed x = packed_in(Tensor(call.in(0)), ranks, call.op.integer("at"), Tensor(call.in(1)));
+  return plain([ranks, x](const Memory& m) -> Task {
+    return [ranks, x, pack = m.inputs[1], to = m.outputs[0]] {
+      x.for_each_rank(ranks, [&](int64_t first, int64_t place, int64_t count, int64_t /*rest*/) {
+        copy_bytes(to + first, pack + place, count);
+      });
+    };
+  });
+}
+
 Kernel broadcast(const KernelCall& call) {
   const auto bind = [ranks = call.op.integer("ranks"), root = static_cast<int>(call.op.integer("root")),
                      x = Tensor(call.in(0))](const Memory& m) -> Task {
@@ -110,6 +211,13 @@ void register_collective_cpu(KernelTable& table) {
   table.add("reduce_scatter", {reduce_scatter});  // likewise
   table.add("own_shard", {own_shard, contiguous_only, {}, nullptr, any_dtype});
   table.add("all_gather", {all_gather, contiguous_only, {}, nullptr, any_dtype});
+  table.add("all_reduce_start", {all_reduce_start, contiguous_only, {}, nullptr, any_dtype});
+  table.add("reduce_scatter_start", {reduce_scatter_start, contiguous_only, {}, nullptr, any_dtype});
+  table.add("all_gather_start", {all_gather_start, contiguous_only, {}, nullptr, any_dtype});
+  table.add("gather_start", {gather_start, contiguous_only, {}, nullptr, any_dtype});
+  table.add("collective_finish", {collective_finish, contiguous_only, {}, nullptr, any_dtype});
+  table.add("pack_shards", {pack_shards, contiguous_only, {}, nullptr, any_dtype});
+  table.add("take_shards", {take_shards, contiguous_only, {}, nullptr, any_dtype});
   table.add("broadcast", {broadcast, contiguous_only, {}, nullptr, any_dtype});
   table.add("clone", {clone, contiguous_only, {}, nullptr, any_dtype});
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "plimsoll/program/op.h"
+#include "plimsoll/program/ops/collective.h"
 
 namespace plimsoll::program {
 namespace {
@@ -46,7 +47,7 @@ class Delays {
 
   // The first op that reads what this one makes, or writes over what this one reads.
   int32_t wanted_before(int32_t op) const {
-    if (!op_at(op).def->overwrites.empty()) return op;
+    if (!op_at(op).def->overwrites.empty() || is_collective(*op_at(op).def)) return op;
     int32_t wanted = end();
     for (const Value output : op_at(op).outputs) {
       if (output) wanted = std::min(wanted, first_reader_[at(output)]);
