@@ -110,11 +110,22 @@ void add_optimizer_option(const Command& verb, ModelOptions& options) {
   verb.add_option("--optimizer", options.optimizer, "sgd momentum adam adamw lion adafactor").shows_default();
 }
 
+void add_allow_option(const Command& verb, std::vector<std::string>& allow) {
+  verb.add_option("--allow", allow, "Measures that change the numbers: batch-norm-micro-batches, 8-bit-state");
+}
+
+void add_shard_options(const Command& verb, std::string& shard, std::string& bucket) {
+  verb.add_option("--shard", shard,
+                  "What each rank holds a part of: none optimizer gradients parameters; auto: the fastest that fits")
+      .shows_default();
+  verb.add_option("--bucket", bucket, "Of several ranks: smaller gradients are summed together, up to so much")
+      .shows_default();
+}
+
 void add_rank_options(const Command& verb, train::RankOptions& options) {
   verb.add_option("--ranks", options.ranks, "Processes that share the batch, as mpirun would start them")
       .in_range(1, train::kMostRanksOnPaper);
-  verb.add_option("--shard", options.shard, kShardHelp).shows_default();
-  verb.add_option("--bucket", options.bucket, kBucketHelp).shows_default();
+  add_shard_options(verb, options.shard, options.bucket);
   verb.add_option("--link", options.link, "Between ranks: 10GbE 25GbE 100GbE IB NVLink, or a rate, 1.2GB/s")
       .shows_default();
 }

@@ -13,12 +13,6 @@
 
 namespace plimsoll::cli {
 
-inline constexpr const char* kAllowHelp = "Measures that change the numbers: batch-norm-micro-batches, 8-bit-state";
-
-inline constexpr const char* kShardHelp =
-    "What each rank holds a part of: none optimizer gradients parameters; auto: the fastest that fits";
-inline constexpr const char* kBucketHelp = "Of several ranks: smaller gradients are summed together, up to so much";
-
 struct ModelOptions {
   std::string model;
   std::optional<int64_t> batch = {};
@@ -45,6 +39,8 @@ struct ModelOptions {
 void add_model_options(const Command& verb, ModelOptions& options);
 void add_device_option(const Command& verb, ModelOptions& options);
 void add_optimizer_option(const Command& verb, ModelOptions& options);
+void add_allow_option(const Command& verb, std::vector<std::string>& allow);
+void add_shard_options(const Command& verb, std::string& shard, std::string& bucket);
 void add_rank_options(const Command& verb, train::RankOptions& options);
 
 // As it is named: built-in, or of a file.

@@ -379,7 +379,7 @@ void add_plan(const Command& app, int& status) {
   verb.add_option("--check", options->check, "Check a plan that was written");
   add_rank_options(verb, options->ranks);
   verb.add_flag("--max-batch", options->max_batch, "Find the largest batch that fits, and the fastest");
-  verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
+  add_allow_option(verb, options->budget.form.allow);
   verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches,
                     "Do not split the batch into micro-batches");
   verb.add_off_flag("--no-recompute", options->budget.form.recompute, "Do not recompute activations");

@@ -144,7 +144,7 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--budget", options->budget.budget, "Bytes that the whole process may take: 2GiB, auto");
   verb.add_option("--budget-file", options->budget.budget_file,
                   "A file with a size in it, read between steps: where that changes, the step is planned again");
-  verb.add_option("--allow", options->budget.form.allow, kAllowHelp);
+  add_allow_option(verb, options->budget.form.allow);
   verb.add_option("--spill-dir", options->budget.spill_dir, "Folder on a disk for what does not fit in memory");
   verb.add_off_flag("--no-grad-accumulation", options->budget.form.micro_batches,
                     "Do not split the batch into micro-batches");
@@ -155,8 +155,7 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--steps", options->steps, "Steps to run; 10 without --epochs");
   verb.add_option("--lr,--rate", options->trainer.rate, "Learning rate").shows_default().in_range(0, kMostRate);
   verb.add_option("--seed", options->trainer.seed, "Of parameters, data and dropout").shows_default();
-  verb.add_option("--shard", options->shard, kShardHelp).shows_default();
-  verb.add_option("--bucket", options->bucket, kBucketHelp).shows_default();
+  add_shard_options(verb, options->shard, options->bucket);
   add_loop_options(verb, *options);
   verb.add_option("--profile", options->profile,
                   "Write time and bytes by op, module and category, predicted and measured: a Chrome trace");

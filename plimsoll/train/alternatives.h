@@ -30,8 +30,8 @@ plan::StepOfBatch step_of_batch(const StepRequest& request);
 // The most samples that a step of the model may have.
 int64_t most_samples(const models::ModelInfo& model);
 
-// For a request that `search` refused: each change of the settings alone, and where none fits, as many of them together as
-// it takes. The fastest first. `why_whole`: why the batch cannot be divided.
+// For a request that `search` refused: each change of the settings alone, and where none fits, as many of them together
+// as it takes. The fastest first. `why_whole`: why the batch cannot be divided.
 std::vector<Alternative> find_alternatives(const StepRequest& request, const plan::PlanOptions& search,
                                            const std::string& why_whole);
 

@@ -56,8 +56,8 @@ void refuse(const ModelForms& model, const std::string& spill_dir, const Budget&
   const std::vector<Alternative> found = alternatives_to(model, spill_dir, budget, no_fit);
   std::vector<DoesNotFit::Way> ways;
   for (const Alternative& way : found) {
-    ways.push_back({{}, process_bytes(way.arena_bytes, no_fit.overhead_bytes + way.steps * kStepBytes),
-                    way.seconds_a_sample});
+    ways.push_back(
+        {{}, process_bytes(way.arena_bytes, no_fit.overhead_bytes + way.steps * kStepBytes), way.seconds_a_sample});
     for (const auto& [option, value] : way.settings) ways.back().settings.push_back({option, value});
   }
   throw DoesNotFit(refusal_text(model, budget, no_fit, found), no_fit.smallest_budget_bytes(), std::move(ways));

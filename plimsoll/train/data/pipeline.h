@@ -37,7 +37,8 @@ struct BatchPart {
 
 struct PipelineOptions {
   int64_t batch = 1;
-  BatchPart part = {};  // epochs, positions and the order are of whole batches all the same; needs drop_last or fill_last
+  BatchPart part =
+      {};  // epochs, positions and the order are of whole batches all the same; needs drop_last or fill_last
   bool shuffle = false;
   uint64_t seed = 0;
   // 0: each epoch is a permutation of all samples. N: blocks of N neighbours in random order, each shuffled within, for
