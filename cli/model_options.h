@@ -23,13 +23,12 @@ struct ModelOptions {
   std::string device = "cpu";
   int threads = 0;
   bool json = false;
-  // Of a file.
+  // Of a file, and what of it is trained.
   std::vector<std::string> dims = {};    // "name=1024"
   std::vector<std::string> inputs = {};  // "name=2x128"
   std::string loss = {};
   bool init = false;
   bool assume_shapes = false;
-  // What is trained.
   std::vector<std::string> freeze = {};
   std::string lora = {};
   std::vector<std::string> lora_targets = {};
