@@ -315,6 +315,41 @@ TEST(RanksAgree, OnTheProgram) {
                Error);
 }
 
+// Of a rank whose targets make no sense, while gathers and sums are under way in its arena.
+class BadBatch : public train::SyntheticBatch {
+ public:
+  BadBatch() : SyntheticBatch(1) {}
+
+  void read(const program::Program& program, program::Value input, int64_t first,
+            std::span<std::byte> into) const override {
+    SyntheticBatch::read(program, input, first, into);
+    if (program[input].name != "target") return;
+    for (int64_t& target : std::span(reinterpret_cast<int64_t*>(into.data()), into.size() / sizeof(int64_t))) {
+      target = 1'000'000;
+    }
+  }
+};
+
+TEST(RanksFail, WithWhatOneOfThemFound) {
+  for (const Sharding sharding : {Sharding::none, Sharding::parameters}) {
+    const RunCase tested{.model = "lenet", .sharding = sharding};
+    const auto train = [&](const Ranks& group) {
+      const kernels::CommunicatorScope scope(group);
+      const train::RankPart part = train::part_of_rank(group, tested.batch);
+      const train::ModelForms model(train::request_of_part(request_of(tested), part, tested.sharding));
+      std::vector<run::Planned> programs;
+      programs.push_back(as_it_is(model.forms().whole()));
+      run::Session session(std::move(programs), machine_budget());
+      model.start(session.executor(), 1);
+      train::TrainerOptions options = trainer_of(tested, part);
+      if (group->rank() == 1) options.batch = std::make_shared<BadBatch>();
+      train::Trainer trainer(session.executor(), options);
+      trainer.step();
+    };
+    EXPECT_THROW(device::ThreadRanks(3, {.timeout_s = 2}).run(train), ArgumentError) << name(sharding);
+  }
+}
+
 TEST(RanksNeed, ASampleEach) {
   EXPECT_THROW(device::ThreadRanks(4).run([](const Ranks& group) { train::part_of_rank(group, 3); }), ArgumentError);
 }
