@@ -315,7 +315,7 @@ void tell_not_finite(const train::RankPart& part, const train::LoopOptions::Step
   const bool is_of_data = here && !here->input.empty();
   const bool is_of_all = part && device::least_over(*part.ranks, here && !is_of_data ? 1 : 0) == 1;
   const auto texts = part ? device::gather_texts(*part.ranks, own) : std::vector<std::string>{own};
-  tell("plimsoll: the loss of step {} is {}\n", step.step, step.loss);
+  tell("plimsoll: the loss of step {} is {}\n", step.step, std::isnan(step.loss) ? "not a number" : "infinite");
   if (is_of_all) tell("  on every rank, and all inputs are finite\n");
   for (size_t rank = 0; !is_of_all && rank < texts.size(); ++rank) {
     if (!texts[rank].empty()) tell("  {}{}\n", part ? fmt::format("rank {}: ", rank) : "", texts[rank]);

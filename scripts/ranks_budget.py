@@ -24,6 +24,7 @@ MODELS = {
 SHARDS = ["none", "optimizer", "gradients"]
 TOLERANCE = 1e-6
 REFUSED_BYTES = 1 << 20
+MOST_REFUSALS = 4
 LIMIT_S = 600
 SKIPPED = 77
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -60,16 +61,8 @@ def peak_bytes(group):
     return 0
 
 
-def smallest_budget(binary, model, ranks, shard):
-    status, refusal = train(binary, model, ranks, shard, REFUSED_BYTES, 1, [])
-    if status != 1 or "smallest_budget_bytes" not in refusal:
-        raise Wrong(f"{REFUSED_BYTES} bytes are not refused with the smallest budget, but with status {status}")
-    return refusal["smallest_budget_bytes"]
-
-
-def check(binary, model, ranks, shard, steps, alone):
-    """One row of the table; the losses of one process are put into `alone`."""
-    budget = -(-smallest_budget(binary, model, ranks, shard) // 4096) * 4096
+def run_in_groups(binary, model, ranks, shard, budget, steps):
+    """The status, what is printed, and the most that a group held; none may be killed."""
     groups = [MemoryGroup(budget) for _ in range(ranks)]
     try:
         status, result = train(binary, model, ranks, shard, budget, steps, groups)
@@ -80,15 +73,29 @@ def check(binary, model, ranks, shard, steps, alone):
             group.close()
     if kills:
         raise Wrong(f"{kills} kills within {budget} bytes each")
-    if status != 0:
+    if status != 0 and "smallest_budget_bytes" not in result:
         raise Wrong(f"status {status} within {budget} bytes each")
+    return status, result, peak
+
+
+def check(binary, model, ranks, shard, steps, alone):
+    """One row of the table; the losses of one process are put into `alone`. What MPI itself takes differs from start to
+    start, so what a refusal names may be refused again."""
+    status, result = train(binary, model, ranks, shard, REFUSED_BYTES, 1, [])
+    refused = -1
+    while status != 0:
+        refused += 1
+        if status != 1 or "smallest_budget_bytes" not in result or refused == MOST_REFUSALS:
+            raise Wrong(f"status {status} after {refused} budgets that refusals had named")
+        budget = -(-result["smallest_budget_bytes"] // 4096) * 4096
+        status, result, peak = run_in_groups(binary, model, ranks, shard, budget, steps)
     losses = [step["loss"] for step in result["steps"]]
     if ranks == 1:
         alone[model] = losses
     worst = max(abs(a - b) / abs(b) for a, b in zip(losses, alone[model]))
     if worst > TOLERANCE or len(losses) != len(alone[model]):
         raise Wrong(f"losses differ by {worst:.1e} from those of one process")
-    return f"{model:10} {ranks:5} {shard:10} {budget:13,} {peak:13,} {kills:6} {worst:12.1e}"
+    return f"{model:10} {ranks:5} {shard:10} {budget:13,} {refused:8} {peak:13,} {0:6} {worst:12.1e}"
 
 
 def main():
@@ -107,7 +114,8 @@ def main():
     except OSError as error:
         print(f"skipped: no memory cgroups can be made here: {error}")
         sys.exit(SKIPPED)
-    print(f"{'model':10} {'ranks':>5} {'shard':10} {'budget':>13} {'cgroup peak':>13} {'kills':>6} {'losses':>12}")
+    # `refused`: how often the smallest budget that a refusal named was refused itself.
+    print(f"{'model':10} {'ranks':>5} {'shard':10} {'budget':>13} {'refused':>8} {'cgroup peak':>13} {'kills':>6} {'losses':>12}")
     wrong = 0
     alone = {}
     for model in options.models:

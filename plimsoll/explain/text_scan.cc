@@ -185,7 +185,7 @@ std::string take_rank(std::string_view& line) {
   constexpr std::string_view kOurs = "plimsoll: ";
   if (text.starts_with("plimsoll: rank ")) {
     const size_t colon = text.find(':', kOurs.size());
-    if (colon != std::string_view::npos && colon < kOurs.size() + 12) return take(kOurs.size(), colon, colon + 1);
+    if (colon < kOurs.size() + 12) return take(kOurs.size(), colon, colon + 1);
   }
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   if (digits > 0 && digits < 6 && text.substr(digits).starts_with(": ")) return take(0, digits, digits + 2);
