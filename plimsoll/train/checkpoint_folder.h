@@ -19,7 +19,7 @@ namespace plimsoll::train {
 // The file that `latest` links to; where there is none, that of the highest step. Nothing: there are no checkpoints.
 std::optional<std::string> newest_checkpoint(const std::string& folder);
 
-// Staging memory that suits tensors of so many bytes within so many of budget: at most 32 MiB and a 32nd of the budget.
+// Staging memory that suits tensors of so many bytes within so many of budget: at most 31 MiB and a 32nd of the budget.
 int64_t staging_bytes_for(int64_t tensor_bytes, int64_t budget_bytes);
 
 class CheckpointFolder {
