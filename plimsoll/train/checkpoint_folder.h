@@ -26,7 +26,7 @@ std::optional<std::string> newest_checkpoint(const std::string& folder);
 // Whether all ranks see what rank 0 has in this folder, which it makes where it is missing. Called by all of them.
 bool is_shared_folder(const std::string& folder, const RankPart& part);
 
-// Staging memory that suits tensors of so many bytes within so many of budget: at most 32 MiB and a 32nd of the budget.
+// Staging memory that suits tensors of so many bytes within so many of budget: at most 31 MiB and a 32nd of the budget.
 int64_t staging_bytes_for(int64_t tensor_bytes, int64_t budget_bytes);
 
 class CheckpointFolder {

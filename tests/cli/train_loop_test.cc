@@ -160,6 +160,30 @@ TEST(CliLoop, CtrlCDoesNotWaitForTheMicroBatchesOfAStep) {
   EXPECT_EQ(bytes_of(folder / "run/latest"), bytes_of(folder / "whole/latest"));
 }
 
+// Bytes that the pipeline of a run may have at its end.
+int64_t data_bytes_planned(const std::string& profile) {
+  return nlohmann::json::parse(bytes_of(profile))["plimsoll"]["data"]["planned_bytes"];
+}
+
+TEST(CliLoop, BuffersOfDataGoWithTheBudget) {
+  const Folder folder;
+  write_samples(folder / "data", 4096);
+  const auto train = [&](const std::string& name, int steps) {
+    return fmt::format(
+        "train lenet --data {} --batch 512 --budget 300MiB --steps {} --threads 1 --no-measure --profile {} --log {}",
+        folder / "data", steps, folder / name, folder / (name + ".log"));
+  };
+  ASSERT_EQ(run_cli(train("whole", 1)).status, 0);
+  std::ofstream(folder / "budget") << "300MiB";
+  Process process(words_of(fmt::format("{} --budget-file {}", train("cut", 24), folder / "budget")));
+  ASSERT_TRUE(wait_for_lines(folder / "cut.log", 1));
+  std::ofstream(folder / "budget") << "44MiB";
+  process.wait();
+  EXPECT_EQ(process.status(), 0) << process.err;
+  EXPECT_LT(data_bytes_planned(folder / "cut"), data_bytes_planned(folder / "whole"));
+  EXPECT_GT(data_bytes_planned(folder / "cut"), 2 * 512 * 784);
+}
+
 // The words of a text, line by line and as a whole, with what can be said of data on the command line.
 TEST(CliLoop, TrainsOnTextAndImagesAsToldOnTheCommandLine) {
   const Folder folder;

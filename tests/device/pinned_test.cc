@@ -37,11 +37,11 @@ TEST(Pinned, TakesWholePagesAndNoMore) {
   EXPECT_EQ(locked_bytes(), before);
 }
 
-// Root may lock beyond the limit, so the request is one that no machine has.
+// Root may lock beyond the limit, so the request is one that no address space has.
 TEST(Pinned, SaysWhichLimitIsInTheWay) {
   try {
-    const PinnedMemory memory(cpu_device(), int64_t{1} << 46);
-    FAIL() << "64 TiB were locked";
+    const PinnedMemory memory(cpu_device(), int64_t{1} << 48);
+    FAIL() << "256 TiB were locked";
   } catch (const PagesExhausted& error) {
     EXPECT_NE(std::string(error.what()).find("ulimit -l"), std::string::npos) << error.what();
   }

@@ -261,7 +261,7 @@ TEST(CheckpointFolder, ADiskThatIsFullLeavesTheLastWholeOne) {
 }
 
 TEST(CheckpointFolder, StagingFitsTheModelAndTheBudget) {
-  EXPECT_EQ(staging_bytes_for(int64_t{500} * kMiB, int64_t{8} * kGiB), 32 * kMiB);
+  EXPECT_EQ(staging_bytes_for(int64_t{500} * kMiB, int64_t{8} * kGiB), 31 * kMiB);
   EXPECT_EQ(staging_bytes_for(int64_t{500} * kMiB, 64 * kMiB), 2 * kMiB);
   EXPECT_LT(staging_bytes_for(100 * kKiB, kGiB), kMiB);
 }

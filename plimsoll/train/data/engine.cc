@@ -319,7 +319,7 @@ void Pipeline::Engine::start_workers() {
   }
 }
 
-std::shared_ptr<const DataBatch> Pipeline::Engine::deliver(Pending::iterator pending) {
+std::shared_ptr<const DataBatch> Pipeline::Engine::deliver(const Pending::iterator& pending) {
   BatchBuffer* buffer = pending->get();
   in_use_.push_back(std::move(*pending));
   pending_.erase(pending);

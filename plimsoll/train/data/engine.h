@@ -66,9 +66,9 @@ class Pipeline::Engine : public std::enable_shared_from_this<Engine> {
   using Pending = std::deque<std::unique_ptr<BatchBuffer>>;
   Pending::iterator next_ready();  // under the lock: of the batches that may be next; the end: none is ready
   Pending::iterator wait_for_batch(Lock& lock);
-  void grow();                                                          // under the lock: after a wait
-  void start_workers();                                                 // under the lock
-  std::shared_ptr<const DataBatch> deliver(Pending::iterator pending);  // under the lock
+  void grow();                                                                 // under the lock: after a wait
+  void start_workers();                                                        // under the lock
+  std::shared_ptr<const DataBatch> deliver(const Pending::iterator& pending);  // under the lock
   void release(BatchBuffer* buffer);
   void discard(std::unique_ptr<BatchBuffer> buffer);  // under the lock
   void drop_last_pending(Lock& lock);                 // waits until nobody fills it
