@@ -99,10 +99,11 @@ bool is_talk(std::string_view line) {
   const std::string low = lower(trim(line));
   const size_t at = claim_in(low);
   if (at == npos) return false;
-  const bool code = has(low, kCode) && !contains(low, "\\n");  // no traceback that was put into one line
+  const bool code = has(low, kCode) && !contains(low, "\\n");          // no traceback that was put into one line
+  const bool literal = low.front() == '"' && contains(low, "\",  #");  // a notebook holds its output as strings, too
   const bool listed = (low.starts_with("* ") || low.starts_with("- ")) && !contains(low, "error: ");
-  return listed || low.ends_with(" passed") || has(lead_of(low, at), kLeads) || has(low.substr(at), kTails) || code ||
-         is_quoted(low, at);
+  return literal || listed || low.ends_with(" passed") || has(lead_of(low, at), kLeads) ||
+         has(low.substr(at), kTails) || code || is_quoted(low, at);
 }
 
 }  // namespace plimsoll::explain

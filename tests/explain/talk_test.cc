@@ -18,6 +18,7 @@ TEST(Talk, IsProseCodeListsAndTests) {
            "The error `DataLoader worker (pid 12) is killed by signal: Bus error` usually means too little /dev/shm",
            "If vLLM says \"No available memory for the cache blocks\", increase gpu_memory_utilization.",
            "        raise RuntimeError(\"CUDA out of memory. Tried to allocate %s\" % size)",
+           "    \"DefaultCPUAllocator: can't allocate memory\",  # CPU OOM",
            "    except RuntimeError as e:  # CUDA error: out of memory",
            "tests/test_oom.py::test_raises - RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB PASSED",
            "WARNING: CUDA out of memory. Tried to allocate 2.00 GiB; falling back to the host",
