@@ -10,6 +10,7 @@
 #include "plimsoll/explain/line_form.h"
 #include "plimsoll/explain/log_merge.h"
 #include "plimsoll/explain/log_needles.h"
+#include "plimsoll/explain/talk.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -53,6 +54,7 @@ class Collector {
     }
     for (const MessageForm* form : kForms) {
       if (auto failure = form->start(rest)) {
+        if (is_talk(rest)) break;
         found(std::move(*failure), rest, rank, before, *form, open);
         return true;
       }
