@@ -12,9 +12,10 @@ export interface Blocks {
   affected: Uint8Array; address: Float64Array;
 }
 export interface Ranges { address: Float64Array; bytes: Float64Array; begin: Int32Array; end: Int32Array }
+export interface Edges { from: Int32Array; to: Int32Array; bytes: Float64Array; label: Uint32Array }
 export interface Timeline {
   name: string; unit: string; positions: number; seconds: Float32Array; blocks: Blocks; ranges: Ranges;
-  marks: Mark[]; ops: string[];
+  marks: Mark[]; ops: string[]; edges: Edges;
 }
 export interface Part { name: string; part_bytes: number }
 export interface Account { name: string; total_bytes: number; parts: Part[] }
@@ -57,12 +58,16 @@ function blocksOf(json: Json): Blocks {
 }
 
 function timelineOf(json: Json): Timeline {
-  const ranges = json.ranges;
+  const ranges = json.ranges, edges = json.edges;
   return {
     ...json, seconds: decode(json.seconds, Float32Array), blocks: blocksOf(json.blocks),
     ranges: {
       address: decode(ranges.address, Float64Array), bytes: decode(ranges.bytes, Float64Array),
       begin: decode(ranges.begin, Int32Array), end: decode(ranges.end, Int32Array),
+    },
+    edges: {
+      from: decode(edges.from, Int32Array), to: decode(edges.to, Int32Array),
+      bytes: decode(edges.bytes, Float64Array), label: decode(edges.label, Uint32Array),
     },
   };
 }

@@ -3,6 +3,7 @@ import { cards, details, others, recording, verdict } from "./cards";
 import { PageData, readData } from "./data";
 import { FlameGraph } from "./flame";
 import { button, element, section, svg } from "./format";
+import { GraphView } from "./graph";
 import { legendOf } from "./legend";
 import { SegmentMap } from "./segments";
 import { Store } from "./store";
@@ -42,6 +43,12 @@ function history(data: PageData, main: HTMLElement): Store {
     "Everything alive at the chosen moment, outermost first, as wide as its bytes. Click a box to see it alone, here and in the timeline.");
   flame.append(new FlameGraph(store).root, legendOf(store, "a box has the colour of what is most in it"));
   main.append(flame);
+  if (store.history().timeline.edges.to.length) {
+    const graph = section("graph", "The graph",
+      "Around the op of the chosen moment: what it reads, who reads what it makes, and two steps further. Click an op to go there.");
+    graph.append(new GraphView(store).root);
+    main.append(graph);
+  }
   if (store.history().timeline.blocks.address.length && store.history().timeline.ranges.bytes.length) {
     const map = section("segments", unit === "op" ? "The arena" : "Segments of the allocator",
       "To scale, in the order of addresses; hatched is free. Move the slider through time.");

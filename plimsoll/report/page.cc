@@ -65,6 +65,13 @@ Json ranges_json(const std::vector<PageRange>& ranges) {
           {"end", column<int32_t>(ranges, [](const PageRange& range) { return range.end; })}};
 }
 
+Json edges_json(const std::vector<PageEdge>& edges) {
+  return {{"from", column<int32_t>(edges, [](const PageEdge& edge) { return edge.from; })},
+          {"to", column<int32_t>(edges, [](const PageEdge& edge) { return edge.to; })},
+          {"bytes", column<double>(edges, [](const PageEdge& edge) { return edge.bytes; })},
+          {"label", column<uint32_t>(edges, [](const PageEdge& edge) { return edge.label; })}};
+}
+
 Json timeline_json(const PageTimeline& timeline) {
   return {{"name", timeline.name},
           {"unit", timeline.unit},
@@ -76,7 +83,8 @@ Json timeline_json(const PageTimeline& timeline) {
                          [](const PageMark& mark) -> Json {
                            return {{"kind", mark.kind}, {"at", mark.at}, {"text", mark.text}};
                          })},
-          {"ops", timeline.ops}};
+          {"ops", timeline.ops},
+          {"edges", edges_json(timeline.edges)}};
 }
 
 Json labels_json(const std::vector<PageLabel>& labels) {

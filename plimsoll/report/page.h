@@ -49,6 +49,14 @@ struct PageRange {
   int32_t end = 0;
 };
 
+// A tensor that an op reads: from the op that made it to the reader.
+struct PageEdge {
+  int32_t from = -1;  // -1: it comes in, as parameters and inputs do
+  int32_t to = 0;
+  int64_t bytes = 0;
+  uint32_t label = 0;  // of the tensor
+};
+
 struct PageMark {
   std::string kind;  // "failure", "step" (the optimizer ends one), "phase"
   int32_t at = 0;
@@ -65,6 +73,7 @@ struct PageTimeline {
   std::vector<PageRange> ranges = {};
   std::vector<PageMark> marks = {};
   std::vector<std::string> ops = {};  // of each position; empty for events
+  std::vector<PageEdge> edges = {};   // between ops
 };
 
 // Something that could be otherwise. Where all views share one timeline, `factor` scales the blocks it affects.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "plimsoll/plan/cost.h"
 #include "plimsoll/program/op.h"
@@ -44,11 +45,12 @@ uint32_t label_of(PageLabels& labels, std::string_view module, const std::string
   return labels.label(path.back(), path);
 }
 
+uint32_t label_of(PageLabels& labels, const program::ValueInfo& value) {
+  return label_of(labels, module_of(value.name), fmt::format("{} {}", value.name, value.type.text()));
+}
+
 uint32_t label_of(PageLabels& labels, const Program& program, const Storage& storage) {
-  if (storage.owner) {
-    const program::ValueInfo& value = program[storage.owner];
-    return label_of(labels, module_of(value.name), fmt::format("{} {}", value.name, value.type.text()));
-  }
+  if (storage.owner) return label_of(labels, program[storage.owner]);
   const auto op = static_cast<size_t>(storage.first);
   const std::string& output = program[program.ops[op].outputs[0]].name;
   return label_of(labels, module_of(output), "scratch of " + op_text(program, op));
@@ -79,6 +81,7 @@ class TimelineMaker {
       if (!part.seconds.empty()) now_ += part.seconds[op];
     }
     add_phases(part, first);
+    add_edges(program, first);
     for (const Storage& storage : exclusive_storages(part.memory.liveness)) {
       if (storage.bytes == 0 || storage.end <= storage.first) continue;
       made_.blocks.push_back({storage.bytes, first + storage.first, first + storage.end,
@@ -87,6 +90,20 @@ class TimelineMaker {
     }
     made_.positions += static_cast<int32_t>(program.ops.size());
     arena_bytes_ = std::max(arena_bytes_, part.memory.placement.arena_bytes);
+  }
+
+  void add_edges(const Program& program, int32_t first) {
+    const std::vector<int32_t> makers = program::producers(program);
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      std::set<int32_t> seen;
+      for (const program::Value input : program.ops[op].inputs) {
+        if (!input || !seen.insert(input.index).second) continue;
+        const program::ValueInfo& value = program[input];
+        const int32_t made_by = makers[static_cast<size_t>(input.index)];
+        made_.edges.push_back({made_by < 0 ? -1 : first + made_by, first + static_cast<int32_t>(op),
+                               value.type.spec().bytes(), label_of(labels_, value)});
+      }
+    }
   }
 
   // Where each phase begins. Updates that run as soon as a gradient is there are part of the backward pass.

@@ -130,6 +130,22 @@ TEST(CliTrain, ThreadsThatWaitSpinShortlyUnlessTheUserChose) {
   EXPECT_EQ(times_told(none + " OMP_WAIT_POLICY=active", "OMP_WAIT_POLICY = 'ACTIVE'"), 1);
 }
 
+// At the smallest budget that a refusal names it runs, and stays within.
+TEST(CliRun, FitsTheSmallestBudgetThatARefusalNames) {
+  const std::string run = "run lenet --batch 4 --threads 1 --times 1 --json --budget ";
+  const Outcome refused = run_cli(run + "1MiB");
+  ASSERT_EQ(refused.status, 1) << refused.output;
+  const Json why = Json::parse(refused.output.substr(refused.output.find('{')));
+  EXPECT_EQ(why["fits"], false);
+  const int64_t smallest = why["smallest_budget_bytes"];
+  const Outcome fitted = run_cli(run + std::to_string(smallest));
+  ASSERT_EQ(fitted.status, 0) << fitted.output;
+  const Json json = Json::parse(fitted.output.substr(fitted.output.find('{')));
+  EXPECT_LE(json["process_peak_bytes"].get<int64_t>(), smallest);
+  EXPECT_LE(json["predicted_peak_bytes"].get<int64_t>(), smallest);
+  EXPECT_EQ(json["outputs"].size(), 1U);
+}
+
 TEST(CliTrain, RefusesBadArgumentsAndSaysWhatIsExpected) {
   const std::string most = std::to_string(std::thread::hardware_concurrency());
   const std::string above = "train mlp --threads " + std::to_string(std::thread::hardware_concurrency() + 1);
@@ -140,6 +156,8 @@ TEST(CliTrain, RefusesBadArgumentsAndSaysWhatIsExpected) {
         {"train mlp --steps 0", "--steps is 0, expected at least 1"},
         {"train mlp --precision i8", "i8, which is for inference alone; train in f32"},
         {"run mlp --compare i7", "i7"},
+        {"run mlp --budget 1GiB --compare bf16", "--compare runs the model twice"},
+        {"run mlp --strict", "give one with --budget"},
         {"train mlp --batch 0", "batch"},
         {"train mlp --optimizer lyon", "expected sgd, momentum, adam, adamw, lion or adafactor"},
         {"train mlp --no-recompute", "--no-recompute says how to fit a budget"},

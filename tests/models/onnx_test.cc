@@ -363,6 +363,26 @@ TEST(Onnx, NormsThatShareStatisticsInTheFileTrain) {
   EXPECT_LT(training.step(), first);
 }
 
+// Normalisations have their parameters in f32, products in bf16.
+TEST(Onnx, AWeightOfANormAndOfASumTrainsInBf16) {
+  for (const bool norm_first : {true, false}) {
+    GraphWriter graph;
+    graph.input("x", {"N", "8"});
+    graph.weight("one", {8}, std::vector<float>(8, 1));
+    graph.weight("shared", {8}, std::vector<float>(8, 0));
+    const auto norm = [&](const char* x) { graph.node("LayerNormalization", {x, "one", "shared"}, {"normed"}); };
+    if (norm_first) norm("x");
+    graph.node("Add", {norm_first ? "normed" : "x", "shared"}, {"sum"});
+    if (!norm_first) norm("sum");
+    graph.node("Mul", {norm_first ? "sum" : "normed", "one"}, {"y"});
+    graph.output("y");
+    const ModelInfo info = parse_onnx(graph.bytes(), "shared.onnx", {.loss = "mse"});
+    EXPECT_EQ(info.build({.dtype = DType::bf16, .training = true}, Size::full).program.parameters.size(), 2U);
+    const program::Program step = build_step(info, {.precision = DType::bf16, .sizes = {{"batch", 4}}});
+    EXPECT_GT(plan::estimate(kernels::prepare(step, {.threads = 1})).peak_bytes, 0);
+  }
+}
+
 // Attention over x[N,1,4,8] with something added to the scores.
 GraphWriter attention_graph(float largest) {
   GraphWriter graph;

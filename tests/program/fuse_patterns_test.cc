@@ -284,6 +284,36 @@ output %y)";
   check_pass(stays, fuse_attention, stays);
 }
 
+TEST(FuseAttention, WithKeysAndValuesOfOneHeadForAll) {
+  EXPECT_EQ(ops_after(R"(
+input %q: f32[2,3,5,4]
+input %k: f32[2,1,4,7]
+input %v: f32[2,1,7,6]
+%s = matmul(%q, %k)
+%p = softmax(%s)
+%y = matmul(%p, %v)
+output %y)",
+                      fuse_attention),
+            "transpose expand expand attention ");
+}
+
+// The gradient of the parts would be no number where a query sees no key.
+TEST(FuseAttention, OfSmallScoresWhereZerosReplaceWhatIsNoNumber) {
+  EXPECT_EQ(ops_after(R"(
+input %q: f32[2,3,5,4]
+input %k: f32[2,3,2,4]
+input %v: f32[2,3,2,6]
+%s = matmul(%q, %k) {transpose_b=true}
+%p = softmax(%s)
+%isnan = ne(%p, %p)
+%none = fill() {value=0, shape=[]}
+%seen = where(%isnan, %none, %p)
+%y = matmul(%seen, %v)
+output %y)",
+                      fuse_attention),
+            "attention ");
+}
+
 // A block of a transformer in parts: layer norm, attention over heads of 4, a GELU.
 constexpr const char* kBlock = R"(
 input %x: f32[batch,sequence,8]

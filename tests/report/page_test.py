@@ -278,6 +278,22 @@ class OtherPages(PageTest):
         self.browser.click("#switch-recompute")
         self.assertLess(self.needs(), half["peak_bytes"])
 
+    def test_the_graph_goes_from_op_to_op_with_bytes_on_its_edges(self):
+        page = path("graph.html")
+        plimsoll("estimate", "mlp", "--batch", 16, "--html", page)
+        self.open(page)
+        chosen = 'document.querySelector("#graph .chosen title").textContent'
+        ops = data_of(page)["timelines"][0]["ops"]
+        before = self.browser.run(chosen)
+        self.assertIn(before, ops)
+        edges = self.browser.run('[...document.querySelectorAll("#graph .edge-bytes")].map(t => t.textContent)')
+        self.assertGreater(len(edges), 1)
+        for text in edges:
+            self.assertRegex(text, r"^[0-9.]+ (B|KiB|MiB)$")
+        self.browser.run('document.querySelector("#graph [role=button]").dispatchEvent(new Event("click"))')
+        self.assertNotEqual(self.browser.run(chosen), before)
+        self.assertIn(self.browser.run(chosen), ops)
+
     def test_a_plan_shows_what_it_is_better_than(self):
         printed = json.loads(plimsoll("plan", "resnet18", "--batch", "16", "--budget", "400MiB", "--json", "--html", path("plan.html")))
         self.open(path("plan.html"))

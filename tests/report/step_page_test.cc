@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "plimsoll/base/bytes.h"
@@ -46,6 +47,29 @@ TEST(StepPage, TimelineHasTheLiveBytesOfTheEstimate) {
     ASSERT_EQ(live_at(page.timelines[0], op), estimate.live_bytes[static_cast<size_t>(op)]) << op;
   }
   EXPECT_EQ(page.timelines[0].ranges[0].bytes, estimate.peak_bytes);
+}
+
+// Each op reads what an earlier one made, or what comes in.
+TEST(StepPage, EdgesHaveTheBytesOfWhatOpsRead) {
+  const kernels::Lowered lowered = small_step();
+  Page page;
+  PageLabels labels(page);
+  add_timeline(page, labels, history_of(lowered, {}), "step");
+  const std::vector<program::Op>& ops = lowered.program.ops;
+  std::vector<int64_t> found(ops.size());
+  for (const PageEdge& edge : page.timelines[0].edges) {
+    EXPECT_LT(edge.from, edge.to);
+    found[static_cast<size_t>(edge.to)] += edge.bytes;
+  }
+  for (size_t op = 0; op < ops.size(); ++op) {
+    std::map<int32_t, int64_t> reads;
+    for (const program::Value input : ops[op].inputs) {
+      if (input) reads[input.index] = lowered.program[input].type.spec().bytes();
+    }
+    int64_t bytes = 0;
+    for (const auto& [value, size] : reads) bytes += size;
+    EXPECT_EQ(found[op], bytes) << op_text(lowered.program, op);
+  }
 }
 
 // Nothing that is alive together overlaps in the arena that the page draws.

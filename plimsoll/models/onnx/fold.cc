@@ -254,6 +254,29 @@ Folded fold_reduce_sum(const NodeCall& call, const Operands& x) {
   return reduce_vector(call, x, [](Dim a, Dim b) { return a + b; });
 }
 
+// Of a vector.
+template <int Sign>
+Folded fold_reduce_extreme(const NodeCall& call, const Operands& x) {
+  const HostTensor& all = *x[0];
+  if (all.dims.rank() != 1 || all.count() == 0) return std::nullopt;
+  HostTensor y = all;
+  y.dims = {1};
+  y.stored = Shape{1};
+  if (all.is_real()) {
+    const auto [least, most] = std::minmax_element(all.reals.begin(), all.reals.end());
+    y.reals = {Sign > 0 ? *most : *least};
+  } else {
+    y.ints = {all.ints[0]};
+    for (const Dim one : all.ints) {
+      const auto order = compare(one, y.ints[0]);
+      if (!order) return std::nullopt;
+      if (*order * Sign > 0) y.ints[0] = one;
+    }
+  }
+  if (call.flag("keepdims", true)) return y;
+  return host_reshape(y, {});
+}
+
 Folded fold_non_zero(const NodeCall&, const Operands& x) {
   if (!x[0]->dims.is_constant() || x[0]->is_real()) return std::nullopt;
   const HostTensor all = x[0]->unfolded();
@@ -353,6 +376,8 @@ const std::unordered_map<std::string_view, FoldRule>& fold_rules() {
       {"CumSum", fold_cumsum},
       {"ReduceProd", fold_reduce_prod},
       {"ReduceSum", fold_reduce_sum},
+      {"ReduceMax", fold_reduce_extreme<1>},
+      {"ReduceMin", fold_reduce_extreme<-1>},
       {"NonZero", fold_non_zero},
       {"Trilu", fold_trilu},
       {"Tile", fold_tile},

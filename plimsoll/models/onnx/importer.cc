@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/models/onnx/draws.h"
 #include "plimsoll/models/onnx/node.h"
 #include "plimsoll/models/onnx/symbols.h"
 #include "plimsoll/program/ops/constant.h"
@@ -116,6 +117,7 @@ Tensor Importer::output(const std::string& name) {
 ElementKind Importer::kind(const Tensor& tensor) const {
   if (tensor.host) return tensor.host->kind;
   if (tensor.weight) return tensor.weight->kind();
+  if (tensor.draw) return tensor.draw->is_mask() ? ElementKind::boolean : ElementKind::real;
   if (!tensor.value) throw UnsupportedError(fmt::format("{}: a sequence where a tensor is expected", file_->name));
   const DType dtype = net.b.type(tensor.value).dtype;
   if (dtype == DType::boolean) return ElementKind::boolean;
@@ -131,6 +133,7 @@ Dims Importer::dims(const Tensor& tensor) const {
   if (tensor.value) return net.b.shape(tensor.value);
   if (tensor.host) return tensor.host->dims;
   if (tensor.weight) return Dims(tensor.weight->shape());
+  if (tensor.draw) return tensor.draw->dims;
   throw UnsupportedError(fmt::format("{}: a sequence where a tensor is expected", file_->name));
 }
 
@@ -146,6 +149,7 @@ const HostTensor* Importer::host(Tensor& tensor) {
 Value Importer::value(const Tensor& tensor) {
   if (tensor.value) return tensor.value;
   if (tensor.weight) return parameter(*tensor.weight);
+  if (tensor.draw) return drawn_value(*this, *tensor.draw);
   if (!tensor.host) throw UnsupportedError(fmt::format("{}: a sequence where a tensor is expected", file_->name));
   const auto [place, fresh] = weights_.try_emplace(tensor.host.get());
   if (!fresh) return place->second;
@@ -208,9 +212,16 @@ bool Importer::is_trained(const TensorData& data) const {
   return role->second != Role::statistic && role->second != Role::variance && role->second != Role::setting;
 }
 
+DType Importer::wide_dtype() const { return net.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+// Exporters write equal tensors once: the same bias may be that of a normalisation and that of a product.
+Value Importer::in_dtype(Value weight, DType dtype) {
+  return net.b.type(weight).dtype == dtype ? weight : program::cast(net.b, weight, dtype);
+}
+
 Value Importer::parameter(const TensorData& data) {
   const auto [place, fresh] = weights_.try_emplace(data.key());
-  if (!fresh) return place->second;
+  if (!fresh) return is_trained(data) ? in_dtype(place->second, net.dtype()) : place->second;
   const std::string name = value_name(data.name());
   const Dims shape(data.shape());
   Value made;
@@ -228,7 +239,7 @@ Value Importer::wide_weight(const Tensor& tensor) {
   if (!tensor.weight || !is_trained(*tensor.weight)) return value(tensor);
   const TensorData& data = *tensor.weight;
   const auto [place, fresh] = weights_.try_emplace(data.key());
-  if (!fresh) return place->second;
+  if (!fresh) return in_dtype(place->second, wide_dtype());
   const Value made = net.wide_parameter(value_name(data.name()), Dims(data.shape()), init_of(data));
   return weights_[data.key()] = made;
 }
@@ -307,7 +318,7 @@ void Importer::run_node(const NodeProto& node) {
   }
   NodeCall call(*this, node, opset(node.domain()));
   try {
-    if (fold(call)) return;
+    if (import_drawn(call) || fold(call)) return;
     if (const Rule rule = find_rule(node.domain(), node.op_type())) return rule(call);
     if (run_function(call)) return;
     if (options_.assume_shapes) return assume_node(call);

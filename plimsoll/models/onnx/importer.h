@@ -18,14 +18,17 @@
 
 namespace plimsoll::models::onnx_import {
 
+struct Draw;  // draws.h
+
 struct Tensor {
   int element_type = 0;  // ONNX's; 0: not known
   Value value = {};
   std::shared_ptr<const HostTensor> host = {};
   std::shared_ptr<const TensorData> weight = {};
   std::shared_ptr<const std::vector<Tensor>> items = {};  // of a sequence
+  std::shared_ptr<const Draw> draw = {};                  // random numbers that are not in the program yet
 
-  bool is_there() const { return value || host || weight || items; }
+  bool is_there() const { return value || host || weight || items || draw; }
 };
 
 struct ImportOptions {
@@ -102,6 +105,8 @@ class Importer {
   void run_node(const NodeProto& node);
   bool fold(NodeCall& call);
   Tensor& find(const std::string& name, const NodeProto& node);
+  DType wide_dtype() const;
+  Value in_dtype(Value weight, DType dtype);
   Value parameter(const TensorData& data);
   Init init_of(const TensorData& data) const;
   bool is_trained(const TensorData& data) const;

@@ -45,6 +45,17 @@ std::string found_by_fusing(const Counts& before, const Counts& after) {
   return fmt::format("{}", fmt::join(found, ", "));
 }
 
+// PyTorch's older exporter gives such weights names of its own.
+std::string folded_norms(const ModelFile& file) {
+  const auto& nodes = file.proto.graph().node();
+  const auto count = std::count_if(nodes.begin(), nodes.end(), [](const NodeProto& node) {
+    return node.op_type() == "Conv" && node.input_size() > 2 && node.input(1).starts_with("onnx::Conv_");
+  });
+  if (count == 0) return {};
+  return fmt::format(
+      "{} convolutions have batch norms folded into their weights by the exporter, and train without them", count);
+}
+
 struct Imported {
   Model model;
   std::vector<std::string> notes;
@@ -59,6 +70,7 @@ Imported import_model(const File& file, const ImportOptions& options, const Onnx
   Model model = net_options.training ? with_loss(std::move(net), importer, asked.loss, notes)
                                      : with_outputs(std::move(net), importer);
   notes.insert(notes.end(), importer.notes().begin(), importer.notes().end());
+  if (const std::string folded = folded_norms(*file); net_options.training && !folded.empty()) notes.push_back(folded);
   const Counts written = ops_by_name(model.program);
   model.program = program::simplify(std::move(model.program));
   const std::string found = found_by_fusing(written, ops_by_name(model.program));

@@ -103,5 +103,6 @@ RuleFamily control_rules();
 RuleFamily loss_rules();
 RuleFamily signal_rules();
 RuleFamily contrib_rules();
+RuleFamily random_rules();
 
 }  // namespace plimsoll::models::onnx_import

@@ -26,9 +26,10 @@ std::string rule_key(const std::string& domain, const std::string& op) { return 
 
 RuleTable make_rules() {
   RuleTable made;
-  for (const RuleFamily& family : {math_rules(), logic_rules(), shape_rules(), index_rules(), nn_rules(), pool_rules(),
-                                   norm_rules(), reduce_rules(), product_rules(), quantize_rules(), rnn_rules(),
-                                   attention_rules(), control_rules(), loss_rules(), signal_rules(), contrib_rules()}) {
+  for (const RuleFamily& family :
+       {math_rules(), logic_rules(), shape_rules(), index_rules(), nn_rules(), pool_rules(), norm_rules(),
+        reduce_rules(), product_rules(), quantize_rules(), rnn_rules(), attention_rules(), control_rules(),
+        loss_rules(), signal_rules(), contrib_rules(), random_rules()}) {
     for (const RuleEntry& entry : family.rules) {
       made[rule_key(std::string(family.domain), std::string(entry.op))] = entry.rule;
     }

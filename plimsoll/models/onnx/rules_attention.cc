@@ -16,6 +16,7 @@
 #include "plimsoll/program/ops/slice.h"
 #include "plimsoll/program/ops/softmax.h"
 #include "plimsoll/program/passes/fuse_attention.h"
+#include "plimsoll/program/passes/pattern.h"
 
 namespace plimsoll::models::onnx_import {
 
@@ -76,6 +77,46 @@ Value rotated(Builder& b, Value x, Value cosine, Value sine, bool interleaved) {
   const Dims one = {s[0], s[1], s[2], half, 1};
   const Value pairs = p::concat(b, std::vector<Value>{p::reshape(b, real, one), p::reshape(b, imaginary, one)}, 4);
   return p::reshape(b, pairs, s);
+}
+
+Value with_added_mask(NodeCall& call, Value scores) {
+  constexpr double kLowest = -1e30;
+  Builder& b = call.b;
+  if (b.shape(scores).rank() != 4 || call.in.options().as_written) return scores;
+  const p::Facts facts(b.program());
+  const p::Op* choice = facts.produced_by(scores, "where");
+  if (choice == nullptr) return scores;
+  const Value condition = choice->inputs[0];
+  const Dims shape = b.shape(condition);
+  if (shape.rank() == 4 && shape[1] != Dim(1)) return scores;  // the mask would take as much memory as the scores
+  for (const size_t lowest : {1, 2}) {
+    const auto number = p::uniform(facts, choice->inputs[lowest]);
+    const Value kept = choice->inputs[3 - lowest];
+    if (!number || !std::isfinite(*number) || *number > kLowest || b.shape(kept) != b.shape(scores)) continue;
+    const Value low = call.scalar(*number, b.type(kept).dtype);
+    const Value zero = call.scalar(0, b.type(kept).dtype);
+    return p::add(b, kept, lowest == 1 ? p::where(b, condition, low, zero) : p::where(b, condition, zero, low));
+  }
+  return scores;
+}
+
+Value without_nans(NodeCall& call, Value weights) {
+  constexpr double kLowest = -3e38;
+  Builder& b = call.b;
+  const p::Facts facts(b.program());
+  const p::Op* choice = facts.produced_by(weights, "where");
+  if (choice == nullptr || p::uniform(facts, choice->inputs[1]) != 0.0) return weights;
+  const Value kept = choice->inputs[2];
+  const p::Op* is_nan = facts.produced_by(choice->inputs[0], "ne");
+  const p::Op* softmax = facts.produced_by(kept, "softmax");
+  if (is_nan == nullptr || softmax == nullptr || is_nan->inputs[0] != kept || is_nan->inputs[1] != kept) return weights;
+  const Value scores = softmax->inputs[0];
+  const DType dtype = b.type(scores).dtype;
+  const double lowest = dtype == DType::f16 ? -6e4 : kLowest;
+  const int axis = p::OwnedOpCall(b.program(), *softmax)->axis("axis", 0);
+  const Value some = p::gt(b, p::max(b, scores, {.axes = {axis}, .keepdims = true}), call.scalar(lowest, dtype));
+  const Value numbers = p::softmax(b, p::clamp(b, scores, lowest, INFINITY), axis);
+  return p::where(b, some, numbers, call.scalar(0, dtype));
 }
 
 namespace {

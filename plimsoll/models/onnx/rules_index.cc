@@ -41,6 +41,11 @@ void import_gather(NodeCall& call) {
       place != nullptr && index.elements() == Dim(1) && place->count() == 1) {
     const Dim at = place->ints[0];
     const Dim start = at.is_constant() && at.constant() < 0 ? shape[axis] + at : at;
+    if (start.is_constant() && shape[axis].is_constant() &&
+        (start.constant() < 0 || start.constant() >= shape[axis].constant())) {
+      call.reject(fmt::format("place {} of dimension {}, which has {}: is the graph written for another size?",
+                              at.text(), axis, shape[axis].text()));
+    }
     const Value one = p::slice(call.b, call.value(0), p::Range{.axis = axis, .start = start, .end = start + Dim(1)});
     return call.set_same(p::reshape(call.b, one, dims));
   }

@@ -1,9 +1,12 @@
 // Losses that graphs have of their own.
+#include <algorithm>
+
 #include "plimsoll/models/onnx/node.h"
 #include "plimsoll/program/ops/constant.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
 #include "plimsoll/program/ops/index.h"
+#include "plimsoll/program/ops/loss.h"
 #include "plimsoll/program/ops/reduce.h"
 #include "plimsoll/program/ops/shape.h"
 #include "plimsoll/program/ops/softmax.h"
@@ -44,7 +47,28 @@ Value negative_log_likelihood(NodeCall& call, Value logs) {
 
 void import_nll_loss(NodeCall& call) { call.set_same(negative_log_likelihood(call, call.value(0))); }
 
+p::Reduction reduction_of(const NodeCall& call) {
+  const std::string how = call.text("reduction", "mean");
+  if (how == "none") return p::Reduction::none;
+  return how == "sum" ? p::Reduction::sum : p::Reduction::mean;
+}
+
+bool is_output(const NodeCall& call) {
+  const auto& outputs = call.in.file().proto.graph().output();
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [&](const ValueInfoProto& one) { return one.name() == call.node.output(0); });
+}
+
+// As one op, which is f32 also of logits in lower precision.
+void import_plain_cross_entropy(NodeCall& call) {
+  const Value loss = p::cross_entropy(
+      call.b, call.value(0), call.value(1),
+      {.axis = 1, .ignored_index = call.integer("ignore_index", -100), .reduction = reduction_of(call)});
+  call.set_same(is_output(call) ? loss : call.as(loss, call.in.net.dtype()));
+}
+
 void import_cross_entropy(NodeCall& call) {
+  if (!call.has(2) && !call.wants(1)) return import_plain_cross_entropy(call);
   const Value logs = p::log_softmax(call.b, call.value(0), 1);
   call.set_same(negative_log_likelihood(call, logs));
   call.set(1, logs, call.element_type(0));

@@ -2,7 +2,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "plimsoll/models/onnx/node.h"
+#include "plimsoll/models/onnx/heads.h"
+#include "plimsoll/models/onnx/products.h"
 #include "plimsoll/program/ops/along_axis.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
@@ -57,6 +58,11 @@ Value second_operand(NodeCall& call) {
 template <Value (*F)(Builder&, Value, Value)>
 void binary(NodeCall& call) {
   const Value y = F(call.b, call.compact(0), second_operand(call));
+  call.set_same(call.wrapped(y, call.element_type(0)));
+}
+
+void import_add(NodeCall& call) {
+  const Value y = sum_of(call, call.compact(0), second_operand(call));
   call.set_same(call.wrapped(y, call.element_type(0)));
 }
 
@@ -282,7 +288,7 @@ void import_clip(NodeCall& call) {
 // Before version 13 all dimensions from the axis on were one.
 Value with_flat_axis(NodeCall& call, Value (*f)(Builder&, Value, int)) {
   Builder& b = call.b;
-  const Value x = call.value(0);
+  const Value x = f == p::softmax ? with_added_mask(call, call.value(0)) : call.value(0);
   const int rank = call.rank(0);
   if (call.opset >= 13 || rank == 0) return f(b, x, static_cast<int>(call.integer("axis", -1)));
   const int axis = call.axis(call.integer("axis", 1), rank);
@@ -325,7 +331,7 @@ constexpr RuleEntry kMathRules[] = {
     {"Relu", unary<p::relu>},
     {"HardSwish", unary<p::hard_swish>},
     {"Identity", import_identity},
-    {"Add", binary<p::add>},
+    {"Add", import_add},
     {"Sub", binary<p::sub>},
     {"Mul", binary<p::mul>},
     {"Div", import_div},

@@ -1,4 +1,7 @@
 // Products of matrices.
+#include <algorithm>
+#include <utility>
+
 #include "plimsoll/models/onnx/products.h"
 #include "plimsoll/program/ops/elementwise_binary.h"
 #include "plimsoll/program/ops/elementwise_unary.h"
@@ -41,6 +44,38 @@ Value product(NodeCall& call, Value x, Value z) {
     if (!drops) out.push_back(ys[i]);
   }
   return p::reshape(b, y, out);
+}
+
+namespace {
+
+// The one that is not there is a nullptr. Values are mostly read soon after they are made.
+const p::Op* maker(const p::Program& program, Value value) {
+  const auto found = std::find_if(program.ops.rbegin(), program.ops.rend(), [&](const p::Op& op) {
+    return std::find(op.outputs.begin(), op.outputs.end(), value) != op.outputs.end();
+  });
+  return found == program.ops.rend() ? nullptr : &*found;
+}
+
+// The product of two matrices that this is a view of, with the same columns; nothing: it is none.
+Value product_of_matrices(const Builder& b, Value value) {
+  const p::Op* reshape = maker(b.program(), value);
+  if (reshape == nullptr || reshape->def->name != "reshape") return {};
+  const Value flat = reshape->inputs[0];
+  const p::Op* product = maker(b.program(), flat);
+  const bool is_product = product != nullptr && product->def->name == "matmul" && b.shape(flat).rank() == 2;
+  return is_product && b.shape(flat).back() == b.shape(value).back() ? flat : Value{};
+}
+
+}  // namespace
+
+Value sum_of(NodeCall& call, Value x, Value z) {
+  Builder& b = call.b;
+  for (const auto& [wide, bias] : {std::pair(x, z), std::pair(z, x)}) {
+    const Dims shape = b.shape(wide);
+    if (shape.rank() <= 2 || b.shape(bias) != Dims{shape.back()}) continue;
+    if (const Value flat = product_of_matrices(b, wide)) return p::reshape(b, p::add(b, flat, bias), shape);
+  }
+  return p::add(b, x, z);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "plimsoll/program/passes/pattern.h"
 
@@ -67,6 +68,18 @@ bool scores_are_small(const Facts& facts, Value v) {
          (shape[2].is_constant() && shape[3].is_constant() && shape[2].constant() < shape[3].constant());
 }
 
+// Keys and values of one head for all of the queries, which the products broadcast, are seen once for each.
+void share_heads(const Facts& facts, Replacement& attention, bool swapped) {
+  const Dims& q = facts.type(attention.operands[0]).shape;
+  for (const size_t operand : {1, 2}) {
+    Dims shape = facts.type(attention.operands[operand]).shape;
+    if (q.rank() != 4 || shape.rank() != 4 || shape[1] != Dim(1) || q[1] == Dim(1)) continue;
+    if (operand == 1 && swapped) std::swap(shape[2], shape[3]);
+    shape[1] = q[1];
+    attention.views.push_back({operand, "expand", {"shape", shape}});
+  }
+}
+
 std::optional<Replacement> match_scores(const Facts& facts, const Scores& scores, Value v) {
   const Scaled whole = peel(facts, scores.products);
   const Op* product = facts.produced_by(whole.base, "matmul");
@@ -78,6 +91,7 @@ std::optional<Replacement> match_scores(const Facts& facts, const Scores& scores
   Replacement found{"attention", {q.base, k.base, v}, {{"scale", whole.scale * q.scale * k.scale}}};
   if (scores.mask) found.operands.push_back(scores.mask);
   if (keys.swapped) found.views.push_back({1, "transpose", {"axes", kSwapped}});
+  share_heads(facts, found, keys.swapped);
   return found;
 }
 
@@ -96,9 +110,12 @@ std::optional<Replacement> match_attention(const Facts& facts, const Op& root, A
   if (root.def->name != "matmul" || attribute(root, "transpose_a").flag() || attribute(root, "transpose_b").flag()) {
     return std::nullopt;
   }
-  const Op* softmax = facts.produced_by(with_nans(facts, root.inputs[0]), "softmax");
+  const Value weights = with_nans(facts, root.inputs[0]);
+  const Op* softmax = facts.produced_by(weights, "softmax");
   const Value v = root.inputs[1];
-  if (softmax == nullptr || scores_are_small(facts, v)) return std::nullopt;
+  if (softmax == nullptr) return std::nullopt;
+  const bool may_be_nan = weights != root.inputs[0];  // then the gradient of the parts is no number, either
+  if (!may_be_nan && scores_are_small(facts, v)) return std::nullopt;
   const Dim axis = attribute(*softmax, "axis").dim();
   if (axis != -1 && axis != 3) return std::nullopt;
   for (const Scores& scores : readings(facts, softmax->inputs[0])) {

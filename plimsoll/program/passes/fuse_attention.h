@@ -10,8 +10,8 @@ namespace plimsoll::program {
 // scale may stand at q, at k or at the scores; the mask is added, or chooses minus infinity (`where`). Equal to
 // rounding; a query that sees no key gives zeros, where the parts gave no number or chose zeros in its place.
 //
-// With fewer keys than v is wide the scores are smaller than the result, and are left as they are; before sizes are
-// bound attention is always put together.
+// With fewer keys than v is wide the scores are smaller than the result, and are left as they are, unless what is no
+// number in them is replaced; before sizes are bound attention is always put together.
 Program fuse_attention(Program program);
 
 // The same but for masks that depend on parameters (biases of relative positions), whose gradient attention lacks: for
