@@ -113,8 +113,9 @@ void add_optimizer_option(const Command& verb, ModelOptions& options) {
 void add_rank_options(const Command& verb, train::RankOptions& options) {
   verb.add_option("--ranks", options.ranks, "Processes that share the batch, as mpirun would start them")
       .in_range(1, train::kMostRanksOnPaper);
-  verb.add_option("--shard", options.shard, kShardHelp).shows_default();
-  verb.add_option("--bucket", options.bucket, kBucketHelp).shows_default();
+  verb.add_option("--shard", options.shard, "What each rank holds a part of: none optimizer gradients parameters auto")
+      .shows_default();
+  verb.add_option("--bucket", options.bucket, "Gradients below it are summed together, up to so much").shows_default();
   verb.add_option("--link", options.link, "Between ranks: 10GbE 25GbE 100GbE IB NVLink, or a rate, 1.2GB/s")
       .shows_default();
 }

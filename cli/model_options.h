@@ -15,10 +15,6 @@ namespace plimsoll::cli {
 
 inline constexpr const char* kAllowHelp = "Measures that change the numbers: batch-norm-micro-batches, 8-bit-state";
 
-inline constexpr const char* kShardHelp =
-    "What each rank holds a part of: none optimizer gradients parameters; auto: the fastest that fits";
-inline constexpr const char* kBucketHelp = "Of several ranks: smaller gradients are summed together, up to so much";
-
 struct ModelOptions {
   std::string model;
   std::optional<int64_t> batch = {};

@@ -154,8 +154,11 @@ void add_train(const Command& app, int& status) {
   verb.add_option("--steps", options->steps, "Steps to run; 10 without --epochs");
   verb.add_option("--lr,--rate", options->trainer.rate, "Learning rate").shows_default().in_range(0, kMostRate);
   verb.add_option("--seed", options->trainer.seed, "Of parameters, data and dropout").shows_default();
-  verb.add_option("--shard", options->shard, kShardHelp).shows_default();
-  verb.add_option("--bucket", options->bucket, kBucketHelp).shows_default();
+  verb.add_option("--shard", options->shard,
+                  "Of several ranks, what each holds a part of: none optimizer gradients parameters auto")
+      .shows_default();
+  verb.add_option("--bucket", options->bucket, "Of several ranks: gradients below it are summed together")
+      .shows_default();
   add_loop_options(verb, *options);
   verb.add_option("--profile", options->profile,
                   "Write time and bytes by op, module and category, predicted and measured: a Chrome trace");

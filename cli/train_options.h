@@ -42,7 +42,6 @@ struct TrainOptions {
 };
 
 using TrainedSteps = std::vector<report::TrainedStep>;
-
 void add_loop_options(const Command& verb, TrainOptions& options);
 void save_weights(const TrainOptions& options, run::Executor& executor);
 nlohmann::ordered_json head_json(const TrainOptions& options, const program::Bindings& sizes, int threads);
