@@ -246,11 +246,21 @@ struct EstimateOptions {
   std::string by;   // "module": a table of these
   int64_t depth = 3;
   train::RankOptions ranks;
+  std::string budget;  // of each rank, for --shard auto; empty: as much as it takes
 };
 
 train::StepRequest request_of_batch(const EstimateOptions& given, const models::ModelInfo& model,
                                     const models::StepOptions& asked) {
   return {.model = model, .step = asked, .device = given.step.device, .threads = given.step.threads};
+}
+
+// With a sharding in place of `auto`.
+train::RankOptions with_sharding(const EstimateOptions& given, const train::StepRequest& whole) {
+  train::RankOptions ranks = given.ranks;
+  if (ranks.shard != train::kAutoSharding) return ranks;
+  const int64_t budget = given.budget.empty() ? INT64_MAX : parse_bytes(given.budget);
+  ranks.shard = name(train::estimate_sharding(whole, ranks.ranks, train::parse_link(ranks.link), budget));
+  return ranks;
 }
 
 // What is allowed is done here: there is no budget that could do without.
@@ -297,10 +307,13 @@ void run(const EstimateOptions& given) {
   const models::ModelInfo model = find_model(options);
   models::StepOptions asked = asked_of(given);
   std::vector<train::RankEstimate> ranks;
+  train::RankOptions by_rank;
   if (given.ranks.ranks > 1) {
-    const train::StepRequest whole = request_of_batch(given, model, asked);
-    ranks = train::estimate_ranks(whole, given.ranks);
-    asked = train::request_of_ranks(whole, given.ranks.ranks, train::parse_sharding(given.ranks.shard)).step;
+    train::StepRequest whole = request_of_batch(given, model, asked);
+    train::set_bucket(whole, given.ranks.bucket);
+    by_rank = with_sharding(given, whole);
+    ranks = train::estimate_ranks(whole, by_rank);
+    asked = train::request_of_ranks(whole, by_rank.ranks, train::parse_sharding(by_rank.shard)).step;
   }
   const Program program = models::build_step(model, asked);
   tell_notes(model, asked);
@@ -322,8 +335,7 @@ void run(const EstimateOptions& given) {
   print_largest(report.estimate);
   print_plot(report.estimate);
   if (!ranks.empty()) {
-    print("{}",
-          train::ranks_text(ranks, train::parse_link(given.ranks.link), train::parse_sharding(given.ranks.shard)));
+    print("{}", train::ranks_text(ranks, train::parse_link(by_rank.link), train::parse_sharding(by_rank.shard)));
   }
 }
 
@@ -371,6 +383,7 @@ void add_estimate(const Command& app, int& status) {
                   "cpu, cuda, cuda:N, cuda:h200 ..: with its kernels' scratch; none: tensors alone")
       .shows_default();
   add_rank_options(verb, options->ranks);
+  verb.add_option("--budget", options->budget, "Of each rank, for --shard auto: 16GiB");
   add_page_options(verb, options->page);
   verb.add_option("--dot", options->dot, "Write the graph, with bytes on its edges, for Graphviz");
   verb.add_option("--by", options->by, "module: layers with their results, parameters, activations, FLOPs");

@@ -116,9 +116,9 @@ void add_allow_option(const Command& verb, std::vector<std::string>& allow) {
 
 void add_shard_options(const Command& verb, std::string& shard, std::string& bucket) {
   verb.add_option("--shard", shard,
-                  "What each rank holds a part of: none optimizer gradients parameters; auto: the fastest that fits")
+                  "Of several ranks, what each holds a part of: none optimizer gradients parameters auto")
       .shows_default();
-  verb.add_option("--bucket", bucket, "Of several ranks: smaller gradients are summed together, up to so much")
+  verb.add_option("--bucket", bucket, "Of several ranks: gradients below it are summed together")
       .shows_default();
 }
 

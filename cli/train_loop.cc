@@ -16,6 +16,7 @@
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/models/adapt.h"
+#include "plimsoll/models/weights/weights.h"
 #include "plimsoll/plan/estimate.h"
 #include "plimsoll/plan/step_plan_json.h"
 #include "plimsoll/report/plan_text.h"
@@ -358,8 +359,18 @@ void leave_to_first(const train::RankPart& part, train::LoopOptions& loop) {
   loop.log.clear();
 }
 
-bool needs_whole_parameters(const TrainOptions& options) {
-  return !options.data.evaluation_path.empty() || !options.save.empty();
+// On one rank, or in another order than shards are in.
+bool needs_whole_parameters(const TrainOptions& options, const models::ModelInfo& model) {
+  const bool turns = models::is_stored_transposed(model, "c_attn.weight");  // as PyTorch has GPT-2
+  return !options.data.evaluation_path.empty() || !options.save.empty() ||
+         (turns && !options.loop.checkpoint.folder.empty());
+}
+
+void check_sharding(const TrainOptions& options, const models::ModelInfo& model) {
+  if (options.shard != name(program::Sharding::parameters) || !needs_whole_parameters(options, model)) return;
+  throw ArgumentError(
+      "--eval-data, --save, and --checkpoint of a GPT-2 need whole parameters on one rank, and --shard parameters has "
+      "none: take --shard gradients");
 }
 
 // What ranks cannot do together.
@@ -371,11 +382,6 @@ void check_for_ranks(const TrainOptions& options) {
   refuse(!options.budget.spill_dir.empty(), "--spill-dir");
   refuse(options.loop.patience > 0, "--patience");
   refuse(options.step.device != "cpu", "--device other than cpu");
-  if (options.shard == name(program::Sharding::parameters) && needs_whole_parameters(options)) {
-    throw ArgumentError(
-        "--eval-data and --save need whole parameters on one rank: take --shard gradients, or --checkpoint and "
-        "evaluate that");
-  }
 }
 
 train::StepRequest request_for(const TrainOptions& options) {
@@ -453,7 +459,7 @@ std::string choose_sharding(const TrainOptions& options, const train::StepReques
         .step_bytes = train::kStepBytes,
         .recompute = request.recompute};
     chosen = name(train::choose_sharding(train::request_of_part(request, part, program::Sharding::none), asked,
-                                         train::possible_shardings(needs_whole_parameters(options))));
+                                         train::possible_shardings(needs_whole_parameters(options, request.model))));
   }
   return device::broadcast_text(*part.ranks, std::move(chosen));
 }
@@ -475,6 +481,7 @@ int train_within(const TrainOptions& given) {
   if (options.shard == train::kAutoSharding) {
     options.shard = part ? choose_sharding(options, request, part, budget) : "none";
   }
+  check_sharding(options, request.model);
   const train::ModelForms model(train::request_of_part(std::move(request), part, train::parse_sharding(options.shard)));
   tell_notes(model.request().model, model.request().step);
   BudgetRun run{options, model, std::move(file), budget, part};

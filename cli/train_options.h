@@ -41,7 +41,6 @@ struct TrainOptions {
 };
 
 using TrainedSteps = std::vector<report::TrainedStep>;
-
 void add_loop_options(const Command& verb, TrainOptions& options);
 void add_data_options(const Command& verb, TrainOptions& options);
 void save_weights(const TrainOptions& options, run::Executor& executor);

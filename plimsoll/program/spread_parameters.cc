@@ -137,8 +137,7 @@ class Spreader {
 
   Value add_value(std::string_view base, const Type& type, Value storage, std::optional<Layout> view = {}) {
     const Value value{static_cast<int32_t>(program_.values.size())};
-    program_.values.push_back(
-        {unique_name(base), type, Category::parameter, storage ? storage : value, std::move(view)});
+    program_.values.push_back({unique_name(base), type, Category::parameter, storage ? storage : value, view});
     return value;
   }
 

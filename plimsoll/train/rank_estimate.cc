@@ -95,12 +95,12 @@ std::string ranks_text(const std::vector<RankEstimate>& estimates, const Link& l
   std::string text =
       fmt::format("\n  ranks over {} ({:.0f} us a message, {}/s), sharded: {}\n", link.name, 1e6 * link.latency_s,
                   format_bytes(static_cast<int64_t>(link.bytes_per_s)), name(sharding));
-  text += fmt::format("  {:>5}  {:>7}  {:>10}  {:>10}  {:>9}  {:>9}  {:>6}  {:>8}\n", "ranks", "samples", "arena",
+  text += fmt::format("  {:>5} {:>7}  {:>10}  {:>10}  {:>11}  {:>8}  {:>6} {:>8}\n", "ranks", "samples", "arena",
                       "sent", "compute", "wait", "hidden", "speed-up");
   for (const RankEstimate& one : estimates) {
     const RankEstimate& alone = estimates.front();
     text +=
-        fmt::format("  {:>5}  {:>7}  {:>10}  {:>10}  {:>9}  {:>9}  {:>4.0f} %  {:>6.2f} x\n", one.ranks, one.samples,
+        fmt::format("  {:>5} {:>7}  {:>10}  {:>10}  {:>11}  {:>8}  {:>4.0f} % {:>6.2f} x\n", one.ranks, one.samples,
                     format_bytes(one.arena_bytes), format_bytes(one.sent_bytes), format_seconds(one.compute_s),
                     format_seconds(one.waited_s), 100 * one.hidden(), alone.step_s() / one.step_s());
   }

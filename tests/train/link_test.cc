@@ -17,7 +17,8 @@ namespace {
 
 using program::Sharding;
 
-constexpr train::Link kSlow = {"slow", 1, 1000};  // a second a message, and a second for 1000 bytes
+// A second a message, and a second for 1000 bytes.
+train::Link slow_link() { return {"slow", 1, 1000}; }
 
 program::Program sum_beside(bool waits_at_once) {
   program::Builder b;
@@ -36,10 +37,10 @@ program::Program sum_beside(bool waits_at_once) {
 
 // Two messages and 1000 bytes: 3 s.
 TEST(Link, WhatGoesOnBesideOpsIsWaitedForAsFarAsItIsNotDone) {
-  EXPECT_EQ(train::communication_s(sum_beside(true), kSlow), 3);
-  EXPECT_EQ(train::waits_of(sum_beside(true), {0, 2}, kSlow), (std::vector<double>{3, 0}));
-  EXPECT_EQ(train::waits_of(sum_beside(false), {0, 2, 0}, kSlow), (std::vector<double>{0, 0, 1}));
-  EXPECT_EQ(train::waits_of(sum_beside(false), {0, 5, 0}, kSlow), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(train::communication_s(sum_beside(true), slow_link()), 3);
+  EXPECT_EQ(train::waits_of(sum_beside(true), {0, 2}, slow_link()), (std::vector<double>{3, 0}));
+  EXPECT_EQ(train::waits_of(sum_beside(false), {0, 2, 0}, slow_link()), (std::vector<double>{0, 0, 1}));
+  EXPECT_EQ(train::waits_of(sum_beside(false), {0, 5, 0}, slow_link()), (std::vector<double>{0, 0, 0}));
 }
 
 // The second is under way when the first is done.
@@ -50,7 +51,7 @@ TEST(Link, TakesOneCollectiveAfterTheOther) {
     going.push_back(all_reduce_start(b, b.parameter(name, {DType::f32, {250}}), 2));
   }
   for (const program::Value one : going) collective_finish(b, {one}, 2);
-  EXPECT_EQ(train::waits_of(b.program(), {0, 0, 0, 0}, kSlow), (std::vector<double>{0, 0, 3, 3}));
+  EXPECT_EQ(train::waits_of(b.program(), {0, 0, 0, 0}, slow_link()), (std::vector<double>{0, 0, 3, 3}));
 }
 
 TEST(Link, IsMeasuredOnAllRanks) {
