@@ -18,7 +18,7 @@ constexpr int64_t kStaging = 256 << 10;
 
 // A tensor whose byte i is i * `factor`; a rank that reads what is not its part fails.
 KeptTensor numbered(const std::string& name, Shape shape, int factor, const RankPart& part) {
-  KeptTensor tensor{.spec = {name, DType::f32, shape}, .is_spread = static_cast<bool>(part)};
+  KeptTensor tensor{{name, DType::f32, shape}, {}, {}, static_cast<bool>(part)};
   const int64_t elements = shape.elements();
   const device::Shard own =
       part ? device::shard_of(elements, part.ranks->ranks(), part.ranks->rank()) : device::Shard{0, elements};
