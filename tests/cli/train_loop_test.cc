@@ -198,6 +198,22 @@ TEST(CliLoop, TrainsOnTextAndImagesAsToldOnTheCommandLine) {
     ASSERT_EQ(outcome.status, 0) << outcome.output;
     EXPECT_NE(outcome.output.find("\"steps_done\": 6"), std::string::npos) << outcome.output;
   }
+  write_samples(folder / "images", 40);
+  const std::string lenet = "train lenet --batch 8 --epochs 1 --threads 1 --no-measure --json ";
+  const auto losses = [&](const std::string& options) {
+    const Outcome outcome = run_cli(fmt::format("{}--data {} {}", lenet, folder / "images", options));
+    EXPECT_EQ(outcome.status, 0) << options << outcome.output;
+    std::vector<double> found;
+    const auto json = nlohmann::json::parse(outcome.output.substr(outcome.output.find("\n{") + 1));
+    for (const auto& step : json["steps"]) found.push_back(step["loss"]);
+    return found;
+  };
+  const std::vector<double> plain = losses("");
+  EXPECT_EQ(plain.size(), 5U);
+  EXPECT_EQ(losses(fmt::format("--cache {} --shuffle-buffer 40", folder / "images")).size(), 5U);
+  for (const char* changes : {"--crop 4", "--mean 0.5 --std 0.25", "--no-shuffle"}) EXPECT_NE(losses(changes), plain);
+  EXPECT_EQ(losses("--crop 4 --flip --seed 3"), losses("--crop 4 --flip --seed 3 --workers 2"));
+  EXPECT_EQ(losses("--unordered").size(), 5U);
   const Outcome wrong = run_cli(fmt::format("{}--data {} --epochs 1 --mean 1,x", gpt, folder / "t.txt"));
   EXPECT_EQ(wrong.status, 2);
   EXPECT_NE(wrong.output.find("--mean is '1,x', expected numbers"), std::string::npos) << wrong.output;
