@@ -130,7 +130,7 @@ TEST(CliTrain, ThreadsThatWaitSpinShortlyUnlessTheUserChose) {
   EXPECT_EQ(times_told(none + " OMP_WAIT_POLICY=active", "OMP_WAIT_POLICY = 'ACTIVE'"), 1);
 }
 
-// At the smallest budget that a refusal names it runs, and stays within.
+// At the smallest budget that a refusal names a model runs, and stays within it.
 TEST(CliRun, FitsTheSmallestBudgetThatARefusalNames) {
   const std::string run = "run lenet --batch 4 --threads 1 --times 1 --json --budget ";
   const Outcome refused = run_cli(run + "1MiB");

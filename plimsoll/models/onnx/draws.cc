@@ -18,10 +18,10 @@ constexpr std::string_view kNoMask =
 
 const Draw* draw_at(const NodeCall& call, int i) { return call.has(i) ? call.tensor(i).draw.get() : nullptr; }
 
-void set_draw(const NodeCall& call, Draw draw) {
+void set_draw(const NodeCall& call, const Draw& draw) {
   Tensor made;
   made.element_type = draw.is_mask() ? TensorProto::BOOL : TensorProto::FLOAT;
-  made.draw = std::make_shared<const Draw>(std::move(draw));
+  made.draw = std::make_shared<const Draw>(draw);
   call.set(0, std::move(made));
 }
 
@@ -71,7 +71,7 @@ bool import_sum(NodeCall& call) {
   const auto more = number_beside(call, 1 - at, draw);
   if (draw.is_mask() || !more) return false;
   draw.shift += *more;
-  set_draw(call, std::move(draw));
+  set_draw(call, draw);
   return true;
 }
 
