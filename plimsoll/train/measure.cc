@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <optional>
 
 #include "plimsoll/base/bytes.h"
@@ -19,6 +17,7 @@
 #include "plimsoll/program/ops/collective.h"
 #include "plimsoll/program/passes/facts.h"
 #include "plimsoll/program/text.h"
+#include "plimsoll/train/timing_data.h"
 
 namespace plimsoll::train {
 namespace {
@@ -44,71 +43,6 @@ constexpr int64_t kFreshBytes = 2 * kMiB;  // of what an op before has just made
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// Numbers around zero, as in a run: on zeros alone every branch goes the same way. Then the same again and again, after
-// more than processors learn by heart.
-template <class T, class F>
-void fill(std::span<T> data, F number) {
-  constexpr size_t kPattern = 262139;
-  uint32_t state = 1;
-  for (T& x : data.first(std::min(kPattern, data.size()))) {
-    state = state * 1664525 + 1013904223;
-    x = number(state);
-  }
-  for (size_t i = kPattern; i < data.size(); ++i) data[i] = data[i - kPattern];
-}
-
-float number_from(uint32_t random) { return static_cast<float>(static_cast<int32_t>(random)) * 0x1p-31F; }
-uint16_t bf16_from(uint32_t random) {
-  return static_cast<uint16_t>(std::bit_cast<uint32_t>(number_from(random)) >> 16);
-}
-// A sign, an exponent from -7 to -1, and a fraction.
-uint16_t f16_from(uint32_t random) {
-  const uint32_t bits = random >> 16;
-  return static_cast<uint16_t>((bits & 0x8000U) | ((8 + random % 7) << 10) | (bits & 0x3ffU));
-}
-
-template <class T>
-std::span<T> span_of(std::byte* data, int64_t bytes) {
-  return {reinterpret_cast<T*>(data), static_cast<size_t>(bytes) / sizeof(T)};
-}
-
-// Of whole numbers none: they may be indices, and 0 is one of every range.
-void fill(std::byte* data, const TensorSpec& spec) {
-  const int64_t bytes = spec.bytes();
-  if (spec.dtype == DType::f32) fill(span_of<float>(data, bytes), number_from);
-  if (spec.dtype == DType::bf16) fill(span_of<uint16_t>(data, bytes), bf16_from);
-  if (spec.dtype == DType::f16) fill(span_of<uint16_t>(data, bytes), f16_from);
-}
-
-// Where the host cannot write there, by way of a copy of the first numbers, which the device repeats.
-void fill(device::Device& device, device::Stream& stream, std::byte* at, const TensorSpec& spec) {
-  if (device.traits().is_host) return fill(at, spec);
-  constexpr int64_t kFromHost = kMiB;
-  TensorSpec first = spec;
-  const int64_t bytes = spec.bytes();
-  if (bytes > kFromHost) first.shape = Shape({kFromHost / element_bytes(spec.dtype)});
-  std::vector<std::byte> numbers(static_cast<size_t>(first.bytes()));
-  fill(numbers.data(), first);
-  device.write(at, numbers);
-  for (int64_t done = first.bytes(); done < bytes; done *= 2) stream.copy(at + done, at, std::min(done, bytes - done));
-  stream.synchronize();
-}
-
-// Of rows that gradients are summed into: spread as in a run, where all in one would be summed one after the other.
-void fill_indices(device::Device& device, std::byte* at, const TensorSpec& spec, int64_t range) {
-  const auto write = [&](auto zero) {
-    std::vector<decltype(zero)> indices(static_cast<size_t>(spec.shape.elements()));
-    uint32_t state = 1;
-    for (auto& index : indices) {
-      state = state * 1664525 + 1013904223;
-      index = static_cast<decltype(zero)>((state >> 8) % static_cast<uint64_t>(range));
-    }
-    device.write(at, std::as_bytes(std::span(indices)));
-  };
-  if (spec.dtype == DType::i64) write(int64_t{});
-  if (spec.dtype == DType::i32) write(int32_t{});
-}
 
 double median(std::vector<double> of) {
   std::sort(of.begin(), of.end());
@@ -183,11 +117,12 @@ class Bench {
     stream->zero(memory, bytes_);
     stream->synchronize();
     for (const auto& [owner, offset] : offsets_) {
-      fill(device, *stream, memory + offset, lowered_.program.values[static_cast<size_t>(owner)].type.spec());
+      fill_with_numbers(device, *stream, memory + offset,
+                        lowered_.program.values[static_cast<size_t>(owner)].type.spec());
     }
     if (op_.def->name == "gather_backward" && !lowered_.program[op_.inputs[1]].view) {
-      fill_indices(device, address(memory, op_.inputs[1]), lowered_.program[op_.inputs[1]].type.spec(),
-                   program::attribute(op_, "size").dim().constant());
+      fill_with_indices(device, address(memory, op_.inputs[1]), lowered_.program[op_.inputs[1]].type.spec(),
+                        program::attribute(op_, "size").dim().constant());
     }
     const device::ThreadScope scope(lowered_.threads);
     const kernels::Task task = kernel_->bind(memory_at(device, memory));
@@ -363,35 +298,6 @@ bool enter(const Measured& measured, const std::string& key, const kernels::Lowe
   return std::abs(found->second.seconds - before) > kSame * before;
 }
 
-constexpr int64_t kCopyBytes = 4 * kMiB;
-constexpr int64_t kCopies = 16;  // to the file, and back
-
-struct CopySeconds {
-  double disk = 0;
-  double processor = 0;
-};
-
-double seconds_of_all_threads() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
-
-// Of one MiB, one way.
-CopySeconds seconds_to_copy(const std::string& folder) {
-  SpillFile file(folder);
-  std::vector<std::byte> memory(kCopyBytes, std::byte{1});
-  const int64_t room = file.region(kCopies * kCopyBytes);
-  const auto start = Clock::now();
-  const double processor = seconds_of_all_threads();
-  SpillFile::Job last = 0;
-  for (int64_t i = 0; i < kCopies; ++i) last = file.write(memory.data(), kCopyBytes, room + i * kCopyBytes);
-  for (int64_t i = 0; i < kCopies; ++i) last = file.read(memory.data(), kCopyBytes, room + i * kCopyBytes);
-  file.wait(last);
-  constexpr double kCopied = static_cast<double>(2 * kCopies * kCopyBytes) / static_cast<double>(kMiB);
-  return {seconds_since(start) / kCopied, (seconds_of_all_threads() - processor) / kCopied};
-}
-
 // A program of which one op is measured, where it stands in the middle of others of its name.
 struct Calibration {
   const char* kernel;
@@ -411,19 +317,6 @@ std::vector<Calibration> calibration_programs(int64_t budget_bytes) {
 }
 
 }  // namespace
-
-plan::SpillOptions measure_spill(const std::string& folder, CostTable& table) {
-  const std::string disk = fmt::format("spill of 1 MiB in {}", folder);
-  const std::string processor = disk + ", of the processor";
-  if (!table.contains(disk) || !table.contains(processor)) {
-    const CopySeconds measured = seconds_to_copy(folder);
-    table[disk] = {measured.disk, 0, kMiB, plan::today()};
-    table[processor] = {measured.processor, 0, kMiB, plan::today()};
-  }
-  constexpr double kLeast = 1e-9;
-  return {.bytes_per_s = static_cast<double>(kMiB) / std::max(table[disk].seconds, kLeast),
-          .processor_s_per_byte = table[processor].seconds / static_cast<double>(kMiB)};
-}
 
 bool calibrate(const std::string& device, int threads, const MeasureOptions& options, CostTable& table) {
   if (!device::find_device(device).traits().runs) return false;

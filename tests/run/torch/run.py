@@ -2,7 +2,6 @@
 (skipped) where PyTorch is not installed."""
 import json
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
@@ -14,19 +13,11 @@ except ImportError:
     sys.exit(77)
 from torch.nn import functional as f
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "models/torch"))
+from files import read_safetensors
+from gpt2 import logits_of
+
 TOLERANCE = 1e-4  # of the norm of each tensor
-
-
-def read_safetensors(path):
-    content = path.read_bytes()
-    (size,) = struct.unpack("<Q", content[:8])
-    tensors = {}
-    for name, info in json.loads(content[8 : 8 + size]).items():
-        begin, end = info["data_offsets"]
-        dtype = {"F32": torch.float32, "I64": torch.int64}[info["dtype"]]
-        data = bytearray(content[8 + size + begin : 8 + size + end])
-        tensors[name] = torch.frombuffer(data, dtype=dtype).reshape(info["shape"])
-    return tensors
 
 
 def batch_norm(p, name, x):
@@ -53,30 +44,8 @@ def resnet18(p):
     return f.cross_entropy(f.linear(x.mean((2, 3)), p["fc.weight"], p["fc.bias"]), p["target"])
 
 
-def gpt(p, heads=3):
-    def linear(name, x):
-        return f.linear(x, p[f"{name}.weight"], p[f"{name}.bias"])
-
-    def norm(name, x):
-        return f.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p[f"{name}.bias"])
-
-    tokens = p["tokens"]
-    batch, length = tokens.shape
-    x = p["wte.weight"][tokens] + p["wpe.weight"][:length]
-    seen = torch.ones(length, length, dtype=torch.bool).tril()
-    layer = 0
-    while f"h.{layer}.ln_1.weight" in p:
-        block = f"h.{layer}"
-        parts = linear(f"{block}.attn.c_attn", norm(f"{block}.ln_1", x)).chunk(3, 2)
-        q, k, v = (part.reshape(batch, length, heads, -1).transpose(1, 2) for part in parts)
-        scores = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).masked_fill(~seen, -torch.inf)
-        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape)
-        x = x + linear(f"{block}.attn.c_proj", mixed)
-        hidden = linear(f"{block}.mlp.c_fc", norm(f"{block}.ln_2", x))
-        cube = 0.7978845608028654 * (hidden + 0.044715 * hidden**3)
-        x = x + linear(f"{block}.mlp.c_proj", 0.5 * hidden * (1 + torch.tanh(cube)))
-        layer += 1
-    logits = f.linear(norm("ln_f", x), p["wte.weight"])
+def gpt(p):
+    logits = logits_of(p, p["tokens"], heads=3)
     return f.cross_entropy(logits.flatten(0, 1), p["target"].flatten())
 
 

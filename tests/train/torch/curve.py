@@ -16,62 +16,17 @@ except ImportError:
     sys.exit(77)
 from torch.nn import functional as f
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "models/torch"))
+from files import read_safetensors, write_safetensors
+from gpt2 import logits_of
+
 BATCH, LENGTH, HEADS, RATE, DECAY, CLIP = 4, 16, 3, 3e-4, 0.01, 1.0
 STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 TOLERANCE = 0.01
-DTYPES = {"F32": torch.float32, "I64": torch.int64}
-
-
-def read_safetensors(path):
-    content = path.read_bytes()
-    (size,) = struct.unpack("<Q", content[:8])
-    tensors = {}
-    for name, info in json.loads(content[8 : 8 + size]).items():
-        if name == "__metadata__":
-            continue
-        begin, end = info["data_offsets"]
-        data = bytearray(content[8 + size + begin : 8 + size + end])
-        tensors[name] = torch.frombuffer(data, dtype=DTYPES[info["dtype"]]).reshape(info["shape"])
-    return tensors
-
-
-def write_safetensors(path, tensors):
-    header, data = {}, b""
-    for name, tensor in tensors.items():
-        content = tensor.detach().contiguous().numpy().tobytes()
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def gpt(p, tokens):
-    """Linear layers are [in, out], as the published files have them."""
-    def linear(name, x):
-        return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
-
-    def norm(name, x):
-        return f.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p[f"{name}.bias"])
-
-    batch, length = tokens.shape
-    x = p["wte.weight"][tokens] + p["wpe.weight"][:length]
-    seen = torch.ones(length, length, dtype=torch.bool).tril()
-    layer = 0
-    while f"h.{layer}.ln_1.weight" in p:
-        block = f"h.{layer}"
-        parts = linear(f"{block}.attn.c_attn", norm(f"{block}.ln_1", x)).chunk(3, 2)
-        q, k, v = (part.reshape(batch, length, HEADS, -1).transpose(1, 2) for part in parts)
-        scores = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).masked_fill(~seen, -torch.inf)
-        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape)
-        x = x + linear(f"{block}.attn.c_proj", mixed)
-        hidden = linear(f"{block}.mlp.c_fc", norm(f"{block}.ln_2", x))
-        x = x + linear(f"{block}.mlp.c_proj", 0.5 * hidden * (1 + torch.tanh(0.7978845608028654 * (hidden + 0.044715 * hidden**3))))
-        layer += 1
-    return f.linear(norm("ln_f", x), p["wte.weight"])
 
 
 def loss_of(p, windows):
-    logits = gpt(p, windows[:, :-1])
+    logits = logits_of(p, windows[:, :-1], HEADS, transposed=True)
     return f.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 
 
