@@ -118,8 +118,7 @@ void add_shard_options(const Command& verb, std::string& shard, std::string& buc
   verb.add_option("--shard", shard,
                   "Of several ranks, what each holds a part of: none optimizer gradients parameters auto")
       .shows_default();
-  verb.add_option("--bucket", bucket, "Of several ranks: gradients below it are summed together")
-      .shows_default();
+  verb.add_option("--bucket", bucket, "Of several ranks: gradients below it are summed together").shows_default();
 }
 
 void add_rank_options(const Command& verb, train::RankOptions& options) {
