@@ -45,7 +45,10 @@ void end_by(int signal, siginfo_t* info, void* /*context*/) {
   if (tells && is_of_launcher) {
     tell_of_signal("its launcher ends it\n");  // where another rank has failed, at once
   } else if (tells && !ends_now) {
-    tell_of_signal("stops after this step or micro-batch, with a checkpoint; once more ends it at once\n");
+    // Ranks wait for each other within a step, so that none gives it up.
+    tell_of_signal(has_launcher != 0
+                       ? "stops after this step, with a checkpoint; once more ends it at once\n"
+                       : "stops after this step or micro-batch, with a checkpoint; once more ends it at once\n");
   } else if (tells) {
     tell_of_signal(signal == SIGINT ? "interrupted (SIGINT)\n" : "terminated (SIGTERM)\n");
   }

@@ -229,7 +229,7 @@ TEST(CliArguments, ThatMakeNoSenseAreRefusedBeforeAnythingIsTaken) {
                                {{"--seed", "-1"}, "expected a whole number, not negative"},
                                {{"--steps", ""}, "expected a value"},
                                {{"--optimizer", ""}, "expected a value"},
-                               {{"--bugdet", "1GiB"}, "did you mean --budget? "}};
+                               {{"--bugdet", "1GiB"}, "did you mean --budget"}};
   for (const char* file : {"empty", "nonsense", "zero", "fifo", "missing", "."}) {
     all.push_back({{"--budget", "1GiB", "--budget-file", path + "/" + file}, file[0] == '.' ? "folder" : file});
   }
