@@ -145,11 +145,19 @@ def wait_for_step(job, run, step):
     return True
 
 
+def has_mpi(pid):
+    """A rank that dies before that is mpirun's own affair, which may take longer than 10 s."""
+    try:
+        return "libmpi.so" in pathlib.Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
 def wait_for_ranks(run, ranks):
     deadline = time.monotonic() + START_S
     while run.poll() is None and time.monotonic() < deadline:
         started = ranks_of(run.pid)
-        if len(started) == ranks and None not in started:
+        if len(started) == ranks and all(map(has_mpi, started.values())):
             return
         time.sleep(POLL_S)
 
