@@ -3,9 +3,9 @@
 the first word of the rank that failed, and the run must go on from its newest checkpoint, on another number of ranks, to
 the losses of a run that was never ended.
 
-usage: scripts/ranks_kill.py BINARY [--kills N] [--seed N] [--kinds KIND..]
+usage: scripts/ranks_kill.py BINARY [--kills N] [--seed N] [--kinds KIND..] [--early SHARE]
 
-  kill    a random rank gets SIGKILL, at a random step or while it starts: mpirun's status is 137, it names the rank
+  kill    a random rank gets SIGKILL at a random step: mpirun's status is 137, it names the rank
   term    a random rank gets SIGTERM: it says so, all stop after the step with a checkpoint, status 130
   data    a random sample's target is no class of the model: the rank that reads it says so, status 2
   budget  a random rank is started with a budget that is too small: refused once for all, status 1
@@ -26,7 +26,6 @@ import time
 
 LIMIT_S = 10
 POLL_S = 0.005
-EARLY = 0.2  # of the kills come before the first step
 START_S = 120
 END_S = 600
 STEPS = 40
@@ -86,12 +85,13 @@ class Wrong(Exception):
 class Job:
     """A run that is ended and taken up again: its folder, its log, its data."""
 
-    def __init__(self, binary, folder, data):
+    def __init__(self, binary, folder, data, early=0.0):
         self.binary = binary
         self.checkpoints = folder / "checkpoints"
         self.log = folder / "log.jsonl"
         self.output = folder / "output"
         self.data = data
+        self.early = early
 
     def command(self, ranks, shard="none", data=None, small_rank=None):
         x, y = self.data, data or self.data.with_name("y.npy")
@@ -145,11 +145,18 @@ def wait_for_step(job, run, step):
     return True
 
 
+def has_mpi(pid):
+    try:
+        return "libmpi.so" in pathlib.Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
 def wait_for_ranks(run, ranks):
     deadline = time.monotonic() + START_S
     while run.poll() is None and time.monotonic() < deadline:
         started = ranks_of(run.pid)
-        if len(started) == ranks and None not in started:
+        if len(started) == ranks and all(map(has_mpi, started.values())):
             return
         time.sleep(POLL_S)
 
@@ -189,7 +196,7 @@ def signal_one(job, ranks, shard, rng, which):
     if before >= STEPS - 2:
         return None
     run = job.start(ranks, shard)
-    if which == signal.SIGKILL and rng.random() < EARLY:
+    if which == signal.SIGKILL and rng.random() < job.early:
         wait_for_ranks(run, ranks)
         time.sleep(rng.uniform(0, 0.5))
     elif not wait_for_step(job, run, rng.randint(before + 1, STEPS - 2)):
@@ -291,6 +298,8 @@ def main():
     parser.add_argument("binary", type=os.path.abspath)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--early", type=float, default=0.0, metavar="SHARE",
+                        help="of the kills, that come while the ranks start: Open MPI's mpirun may then stay longer")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     options = parser.parse_args()
     if shutil.which("mpirun") is None:
@@ -307,7 +316,7 @@ def main():
         while done < options.kills:
             own = folder / f"job{jobs}"
             own.mkdir()
-            job = Job(options.binary, own, images)
+            job = Job(options.binary, own, images, options.early)
             fresh = 0
             while fresh < 4 and done < options.kills:
                 kind = options.kinds[done % len(options.kinds)]
