@@ -99,10 +99,9 @@ std::string ranks_text(const std::vector<RankEstimate>& estimates, const Link& l
                       "sent", "compute", "wait", "hidden", "speed-up");
   for (const RankEstimate& one : estimates) {
     const RankEstimate& alone = estimates.front();
-    text +=
-        fmt::format("  {:>5} {:>7}  {:>10}  {:>10}  {:>11}  {:>8}  {:>4.0f} % {:>6.2f} x\n", one.ranks, one.samples,
-                    format_bytes(one.arena_bytes), format_bytes(one.sent_bytes), format_seconds(one.compute_s),
-                    format_seconds(one.waited_s), 100 * one.hidden(), alone.step_s() / one.step_s());
+    text += fmt::format("  {:>5} {:>7}  {:>10}  {:>10}  {:>11}  {:>8}  {:>4.0f} % {:>6.2f} x\n", one.ranks, one.samples,
+                        format_bytes(one.arena_bytes), format_bytes(one.sent_bytes), format_seconds(one.compute_s),
+                        format_seconds(one.waited_s), 100 * one.hidden(), alone.step_s() / one.step_s());
   }
   return text;
 }
