@@ -49,7 +49,6 @@ struct BudgetRun {
   int64_t earlier_peak_bytes = 0;  // of the process, before the budget was last changed
   std::chrono::steady_clock::time_point told = {};
   bool has_least_data = false;  // buffers of data are the least there can be, for the step to fit
-  bool told_not_finite = false;
 
   // Beside the new budget, what the process took before says nothing.
   void forget_peak() {
