@@ -12,6 +12,7 @@
 
 #include "tests/cli/process.h"
 #include "tests/cli/run.h"
+#include "tests/memory/sanitized.h"
 
 namespace {
 
@@ -141,6 +142,7 @@ void write_samples(const std::string& folder, int count) {
 }
 
 TEST(CliLoop, CtrlCDoesNotWaitForTheMicroBatchesOfAStep) {
+  if (plimsoll::kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
   const Folder folder;
   write_samples(folder / "data", 3000);
   const std::string run = fmt::format(
@@ -166,6 +168,7 @@ int64_t data_bytes_planned(const std::string& profile) {
 }
 
 TEST(CliLoop, BuffersOfDataGoWithTheBudget) {
+  if (plimsoll::kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
   const Folder folder;
   write_samples(folder / "data", 4096);
   const auto train = [&](const std::string& name, int steps) {
