@@ -1,7 +1,6 @@
 #include "plimsoll/device/gather.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace plimsoll::device {
 namespace {
@@ -10,7 +9,7 @@ namespace {
 template <class T>
 std::vector<T> gather(Communicator& ranks, DType dtype, const std::vector<T>& own) {
   std::vector<T> all(own.size() * static_cast<size_t>(ranks.ranks()));
-  std::memcpy(all.data() + own.size() * static_cast<size_t>(ranks.rank()), own.data(), own.size() * sizeof(T));
+  std::ranges::copy(own, all.begin() + static_cast<std::ptrdiff_t>(own.size()) * ranks.rank());
   ranks.all_gather(dtype, reinterpret_cast<std::byte*>(all.data()), static_cast<int64_t>(all.size()));
   return all;
 }
