@@ -75,7 +75,7 @@ Value reshape(Net& net, Value x, const Dims& shape) { return program::reshape(ne
 Value transpose(Net& net, Value x, const Dims& axes) { return program::transpose(net.b, x, axes); }
 
 Value slice(Net& net, Value x, int axis, Dim start, Dim end) {
-  return program::slice(net.b, x, {.axis = axis, .start = std::move(start), .end = std::move(end)});
+  return program::slice(net.b, x, {.axis = axis, .start = start, .end = end});
 }
 
 std::vector<Value> split(Net& net, Value x, int axis, int parts) { return program::split(net.b, x, axis, parts); }
