@@ -90,6 +90,10 @@ struct Measure {
   bool operator==(const Measure&) const = default;
 };
 
+// For people to read: measures of one kind on ops of one name as one, "relu x12 (%layer1.0.relu, ..)", with their sums,
+// in the order of the first of each.
+std::vector<Measure> by_op(const std::vector<Measure>& measures);
+
 struct Plan {
   static constexpr int kVersion = 2;
 

@@ -16,7 +16,7 @@ Measure form_of(const StepPlan& step) {
     return {"micro-batches", fmt::format("{} micro-batches of {}", step.sizes.size(), step.sizes.front())};
   if (step.form.chunks > 1) return {"batch-chunks", chunks_text(step.form)};
   if (!step.form.sink_ops) return {"order", "sums over ranks waited for at once"};
-  return {"order", "ops no sooner than their results are wanted"};
+  return {"order", "ops as late as their results allow"};
 }
 
 // What the form saves beside changes of the numbers, were nothing computed again, and what it costs.
@@ -38,6 +38,41 @@ Measure measure_of_form(const StepPlan& step) {
 }
 
 }  // namespace
+
+std::vector<Measure> by_op(const std::vector<Measure>& measures) {
+  struct Group {
+    std::string op;  // "relu"; empty for a value alone
+    std::string first;
+    int count = 0;
+    Measure sum = {};
+  };
+  std::vector<Group> groups;
+  for (const Measure& measure : measures) {
+    const size_t value = measure.what.find('%');
+    if (value == std::string::npos) {
+      groups.push_back({"", "", 1, measure});
+      continue;
+    }
+    const std::string op = measure.what.substr(0, value);
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& other) {
+      return other.sum.kind == measure.kind && !other.first.empty() && other.op == op;
+    });
+    if (group == groups.end()) {
+      groups.push_back({op, measure.what.substr(value), 1, measure});
+      continue;
+    }
+    ++group->count;
+    group->sum.times += measure.times;
+    group->sum.saved_bytes += measure.saved_bytes;
+    group->sum.cost_s += measure.cost_s;
+  }
+  std::vector<Measure> sums;
+  for (Group& group : groups) {
+    if (group.count > 1) group.sum.what = fmt::format("{}x{} ({}, ..)", group.op, group.count, group.first);
+    sums.push_back(std::move(group.sum));
+  }
+  return sums;
+}
 
 std::vector<int64_t> micro_batch_sizes(int64_t batch, int64_t most) {
   if (batch < 1 || most < 1) throw ArgumentError("a batch and its micro-batches have at least one sample");

@@ -28,8 +28,9 @@ std::string name_of(const plan::Measure& measure) {
   return measure.kind + " " + measure.what;
 }
 
-std::string measures_text(const std::vector<plan::Measure>& measures) {
-  if (measures.empty()) return "  measures    none: it fits as it is\n";
+std::string measures_text(const std::vector<plan::Measure>& all) {
+  if (all.empty()) return "  measures    none: it fits as it is\n";
+  const std::vector<plan::Measure> measures = plan::by_op(all);
   std::string text;
   const auto add = std::back_inserter(text);
   fmt::format_to(add, "\n  {:>11} {:>11} {:>6}  {}\n", "saved", "costs", "times", "measure");
@@ -38,7 +39,7 @@ std::string measures_text(const std::vector<plan::Measure>& measures) {
     fmt::format_to(add, "  {:>11} {:>11} {:>6}  {}\n", format_bytes(measure.saved_bytes),
                    format_seconds(measure.cost_s), measure.times, name_of(measure));
   }
-  if (shown < measures.size()) fmt::format_to(add, "  and {} more (--json lists all)\n", measures.size() - shown);
+  if (shown < measures.size()) fmt::format_to(add, "  and {} kinds more (--json lists all)\n", measures.size() - shown);
   return text;
 }
 

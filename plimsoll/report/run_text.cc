@@ -50,7 +50,7 @@ std::string fit_text(const train::Fit& fit, const Budget& budget) {
   if (const auto file = kernels::spill_file(); file && file->bytes() > 0) {
     text += bytes_line("spilled", file->bytes(), fmt::format("in {}", file->folder()));
   }
-  for (const plan::Measure& measure : fit.plan.measures()) {
+  for (const plan::Measure& measure : plan::by_op(fit.plan.measures())) {
     text += fmt::format("  {:<10} {:>12}  {}\n", "", "", measure_text(measure));
   }
   return text + picture(fit, budget);

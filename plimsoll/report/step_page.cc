@@ -247,14 +247,16 @@ void add_switch_cards(Page& page, const std::map<std::string, std::string>& sett
 void add_measures(Page& page, const plan::StepPlan& step) {
   constexpr size_t kMostCards = 8;
   page.cards_title = "What the plan does";
-  for (const plan::Measure& measure : step.measures()) {
+  const std::vector<plan::Measure> measures = plan::by_op(step.measures());
+  for (const plan::Measure& measure : measures) {
     if (page.cards.size() == kMostCards) break;
     page.cards.push_back({fmt::format("{}: {}", measure.kind, measure.what), "", measure.saved_bytes,
                           fmt::format("{}{}", format_seconds(measure.cost_s),
                                       measure.times > 1 ? fmt::format(", {} times", measure.times) : "")});
   }
-  const size_t all = step.measures().size();
-  if (all > kMostCards) page.notes.push_back(fmt::format("{} measures in all, those that save most are shown", all));
+  if (measures.size() > kMostCards) {
+    page.notes.push_back(fmt::format("{} measures in all, the first {} are shown", measures.size(), kMostCards));
+  }
 }
 
 std::vector<std::string> step_chips(const StepHistory& history) {

@@ -166,8 +166,12 @@ std::ostream& operator<<(std::ostream& out, const TrainingPlan& plan) {
                      format_bytes(plan.budget_bytes), format_bytes(plan.arena_bytes), format_bytes(plan.overhead_bytes),
                      format_seconds(plan.predicted_step_s));
   if (count > 1) out << fmt::format("  gradient accumulation: {} micro-batches of {}\n", count, plan.micro_batches[0]);
+  std::vector<plan::Measure> measures;
   for (const TrainingPlan::Measure& measure : plan.measures) {
-    out << fmt::format("  {} of {}: -{}, +{}\n", measure.kind, measure.what, format_bytes(measure.saved_bytes),
+    measures.push_back({measure.kind, measure.what, 1, measure.saved_bytes, measure.cost_s});
+  }
+  for (const plan::Measure& measure : plan::by_op(measures)) {
+    out << fmt::format("  {} {}: -{}, +{}\n", measure.kind, measure.what, format_bytes(measure.saved_bytes),
                        format_seconds(measure.cost_s));
   }
   return out;

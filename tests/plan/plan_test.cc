@@ -176,6 +176,19 @@ TEST(Plan, PlacesResultsWithoutElements) {
   EXPECT_EQ(apply(plan, lowered).memory.placement.arena_bytes, plan.arena_bytes);
 }
 
+TEST(Measures, ByOpAreSumsInTheOrderOfTheFirst) {
+  const std::vector<Measure> measures = {{"8-bit-state", "state of adam", 1, 100, 0.5},
+                                         {"recompute", "relu %a", 1, 10, 0.25},
+                                         {"recompute", "conv %b", 2, 20, 1},
+                                         {"recompute", "relu %c", 3, 5, 0.5},
+                                         {"spill", "%d", 1, 7, 1},
+                                         {"spill", "%e", 1, 8, 2}};
+  EXPECT_EQ(by_op(measures), (std::vector<Measure>{{"8-bit-state", "state of adam", 1, 100, 0.5},
+                                                   {"recompute", "relu x2 (%a, ..)", 4, 15, 0.75},
+                                                   {"recompute", "conv %b", 2, 20, 1},
+                                                   {"spill", "x2 (%d, ..)", 2, 15, 3}}));
+}
+
 TEST(Plan, IsTheSameTwice) {
   const Lowered lowered = kernels::prepare(small_step("gpt2-nano", program::Optimizer::adam).program, {.threads = 1});
   const PlanOptions options = options_for(budgets_of(lowered, 1).back());
