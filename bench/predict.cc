@@ -270,8 +270,8 @@ int main(int argc, char** argv) try {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is known is shown, also into a file
   fmt::print("predicted and measured time of a step, ms, threads {}{}\n", options.threads,
              options.busy ? ", kernels timed beside a busy process" : "");
-  fmt::print("  {:<14} {:>5} {:>8} {:>6} {:>10} {:>10} {:>10}\n", "model", "batch", "memory", "micro_batches",
-             "predicted", "measured", "error");
+  fmt::print("  {:<14} {:>5} {:>8} {:>6} {:>10} {:>10} {:>10}\n", "model", "batch", "memory", "micro", "predicted",
+             "measured", "error");
   std::vector<double> errors;
   for (const Case& wanted : kCases) {
     const auto& models = options.models;
