@@ -139,7 +139,7 @@ class Fitting {
         return fit;
       }
       if (is_smallest || planning_bytes() > budget_.bytes) break;
-      no_fit.overhead_bytes -= fit.margin_bytes;  // more was taken than was booked
+      no_fit.overhead_bytes = std::max(no_fit.overhead_bytes - fit.margin_bytes, measured_beside_steps(fit));
       asked.budget_bytes = std::max<int64_t>(0, arena_left(no_fit.overhead_bytes + kSpareAgain));
     }
     no_fit.planning_bytes = planning_bytes();
@@ -159,6 +159,10 @@ class Fitting {
   int64_t arena_left(int64_t overhead_bytes) const {
     return card_ != nullptr ? budget_.bytes - overhead_bytes : whole_pages(arena_within(budget_.bytes, overhead_bytes));
   }
+
+  // What a plan took beside its arena and steps. More than what the budget lacked, where it left some of the arena free
+  // that the next one may use.
+  int64_t measured_beside_steps(const Fit& fit) const { return fit.overhead_bytes - fit.plan.steps() * step_bytes(); }
 
   // The most until now, where it is of this call. Planning takes nothing of a card.
   int64_t planning_bytes() const {

@@ -64,13 +64,16 @@ TEST(Fit, LeavesRoomForWhatPlanningAgainTakes) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers' own memory is in the figures";
   std::vector<std::byte>(256 * kMiB, std::byte{1});
   const ModelForms model(request(8, 64));  // unplanned it takes far more than the budget
-  const int64_t budget = smallest_budget(model) + 24 * kMiB;
+  const int64_t budget = smallest_budget(model) + 40 * kMiB;
   std::vector<std::byte> taken;
-  const plan::StepForms forms = taking_more_each_time(model.forms(), 16 * kMiB, 3 * kMiB, taken);
+  const plan::StepForms forms = taking_more_each_time(model.forms(), 24 * kMiB, kMiB, taken);
   const auto fitted = fit_step(forms, {.bytes = budget, .source = "test"});
-  ASSERT_TRUE(std::holds_alternative<Fit>(fitted)) << "refused at " << budget;
+  if (const auto* no_fit = std::get_if<NoFit>(&fitted)) {
+    FAIL() << "refused at " << budget << ": smallest " << no_fit->smallest_budget_bytes() << ", overhead "
+           << no_fit->overhead_bytes << ", planning " << no_fit->planning_bytes << ", taken " << taken.size();
+  }
   EXPECT_LE(std::get<Fit>(fitted).predicted_peak_bytes, budget);
-  EXPECT_GE(taken.size(), static_cast<size_t>(19 * kMiB)) << "the first plan fitted: nothing was tried again";
+  EXPECT_GE(taken.size(), static_cast<size_t>(25 * kMiB)) << "the first plan fitted: nothing was tried again";
 }
 
 }  // namespace
