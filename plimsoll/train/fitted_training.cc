@@ -81,7 +81,7 @@ void FittedTraining::set_rate(double rate) {
 
 std::vector<KeptTensor> FittedTraining::kept() {
   return whole_state(kept_tensors(*fit_.session, model_.request().model), fit_.session->executor().program(),
-                     options_.part);
+                     model_.request().step.train.sharding, options_.part);
 }
 
 RunState FittedTraining::state() const {

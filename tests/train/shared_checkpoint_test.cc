@@ -3,9 +3,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <new>
 
 #include "plimsoll/device/thread_ranks.h"
+#include "plimsoll/kernels/collective.h"
 #include "plimsoll/train/checkpoint_folder.h"
+#include "plimsoll/train/fitted_training.h"
 #include "tests/in_folder.h"
 
 namespace plimsoll::train {
@@ -61,6 +65,50 @@ TEST(SharedCheckpoint, IsThatOfOneProcess) {
     EXPECT_EQ(bytes_of(*newest_checkpoint(together)), bytes_of(folder / "alone")) << ranks;
     EXPECT_FALSE(fs::exists(together + "/step-00000003.safetensors"));
   }
+}
+
+// Names and shapes of what a run keeps, and those that are spread over ranks.
+struct KeptByRank {
+  std::map<std::string, std::string> shapes = {};
+  std::vector<std::string> spread = {};
+};
+
+KeptByRank kept_by_rank(std::string_view model_name, program::Optimizer optimizer, program::Sharding sharding,
+                        const Group& group) {
+  StepRequest request{.model = models::find_model(model_name), .threads = 1};
+  request.step = options_of({.model = model_name, .batch = 4});
+  request.step.train.optimizer = optimizer;
+  TrainerOptions options;
+  options.part = part_of_rank(group, 4);
+  const ModelForms model(request_of_part(request, options.part, sharding));
+  FittedTraining training(model, "", options);
+  EXPECT_FALSE(training.fit(machine_budget()));
+  KeptByRank kept;
+  for (const KeptTensor& tensor : training.kept()) {
+    kept.shapes[tensor.spec.name] = tensor.spec.shape.text();
+    if (tensor.is_spread) kept.spread.push_back(tensor.spec.name);
+  }
+  return kept;
+}
+
+// Also of weights that files hold transposed, and of state that has another shape than its parameter.
+TEST(SharedCheckpoint, HasTheTensorsOfOneProcess) {
+  using program::Optimizer;
+  using program::Sharding;
+  const auto compare = [](const char* model, Optimizer optimizer, Sharding sharding) {
+    const KeptByRank alone = kept_by_rank(model, optimizer, Sharding::none, nullptr);
+    device::ThreadRanks(2).run([&](const Group& group) {
+      const kernels::CommunicatorScope scope(group);
+      const KeptByRank ours = kept_by_rank(model, optimizer, sharding, group);
+      EXPECT_EQ(ours.shapes, alone.shapes) << model << name(sharding);
+      EXPECT_EQ(ours.spread.empty(), sharding == Sharding::none) << model;
+      for (const std::string& name : ours.spread) EXPECT_TRUE(name.starts_with("optimizer.")) << name;
+    });
+  };
+  for (const Sharding sharding : {Sharding::none, Sharding::optimizer, Sharding::gradients}) {
+    compare("gpt2-nano", Optimizer::adam, sharding);
+  }
+  for (const char* model : {"mlp", "gpt2-nano"}) compare(model, Optimizer::adafactor, Sharding::none);
 }
 
 // What one rank cannot write nobody has; the checkpoint before stays.
