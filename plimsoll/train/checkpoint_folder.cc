@@ -165,7 +165,7 @@ void CheckpointFolder::save(const std::vector<KeptTensor>& tensors, const RunSta
       }
       push_filled({block});
     });
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // of any kind: the writer waits for the end
     end.error = error.what();
   }
   push_filled(std::move(end));
@@ -284,7 +284,7 @@ std::string CheckpointFolder::write_blocks(std::optional<File>& file, const std:
     if (!failed.empty()) return;
     try {
       f();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       failed = error.what();
       file.reset();
     }

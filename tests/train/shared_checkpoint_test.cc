@@ -136,6 +136,20 @@ TEST(SharedCheckpoint, IsWholeOrAbsent) {
   });
 }
 
+// Memory that is not there is no reason to wait for ever.
+TEST(SharedCheckpoint, WithoutMemoryIsToldAsAnyOther) {
+  const TemporaryFolder folder("plimsoll-ranks-");
+  CheckpointFolder checkpoints(folder / "run", 2, kStaging);
+  std::vector<KeptTensor> tensors = tensors_of({});
+  tensors[2].read = [](int64_t, std::span<std::byte>) { throw std::bad_alloc(); };
+  checkpoints.save(tensors, state_of(1));
+  checkpoints.wait();
+  const auto outcomes = checkpoints.outcomes();
+  ASSERT_EQ(outcomes.size(), 1U);
+  EXPECT_NE(outcomes[0].error, "");
+  EXPECT_EQ(newest_checkpoint(folder / "run"), std::nullopt);
+}
+
 // As a run leaves it that is killed while ranks write.
 TEST(SharedCheckpoint, WithoutItsNameIsRemovedByTheNextRun) {
   const TemporaryFolder folder("plimsoll-ranks-");
