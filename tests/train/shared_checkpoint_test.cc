@@ -11,6 +11,7 @@
 #include "plimsoll/train/checkpoint_folder.h"
 #include "plimsoll/train/fitted_training.h"
 #include "tests/in_folder.h"
+#include "tests/train/outcome.h"
 
 namespace plimsoll::train {
 namespace {
@@ -163,6 +164,15 @@ TEST(SharedCheckpoint, WithoutItsNameIsRemovedByTheNextRun) {
   EXPECT_EQ(newest_checkpoint(together), std::nullopt);
   CheckpointFolder(together, 2, kStaging);
   EXPECT_FALSE(fs::exists(together + "/.step-00000001.safetensors.part"));
+}
+
+// Before the first step, rather than with the first checkpoint.
+TEST(SharedCheckpoint, NeedsAFolderThatCanBeWrittenTo) {
+  EXPECT_THROW(CheckpointFolder("/proc", 2, kStaging), SystemError);
+  EXPECT_THROW(device::ThreadRanks(2).run([](const Group& group) {
+    is_shared_folder("/proc", {group, 2, group->rank(), 1});
+  }),
+               SystemError);
 }
 
 }  // namespace
