@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/process.h"
@@ -114,6 +115,7 @@ void Loop::resume() {
   if (batches_) batches_->seek(state.data);
   result_.best_loss = state.best_loss;
   evaluations_since_best_ = state.evaluations_since_best;
+  counted_at_ = state.evaluated_at;
   saved_at_ = state.step;
   result_.checkpoint = checkpoint.path();
   if (options_.on_resume) options_.on_resume(state);
@@ -176,14 +178,20 @@ void Loop::tell_not_finite(const LoopOptions::Step& record, const Batch* batch) 
   options_.on_not_finite(record, training_.find_not_finite(batch));
 }
 
+// Once a step: a run that goes on from its last evaluation evaluates again.
+void Loop::count(double loss) {
+  if (std::exchange(counted_at_, training_.steps()) == training_.steps()) return;
+  const bool is_better = std::isfinite(loss) && (!result_.best_loss || loss < *result_.best_loss);
+  evaluations_since_best_ = is_better ? 0 : evaluations_since_best_ + 1;
+  if (is_better) result_.best_loss = loss;
+}
+
 void Loop::evaluate() {
   if (evaluated_at_ == training_.steps()) return;
   const Metrics metrics = Evaluation(training_.model(), *training_.fitted().session).run(*options_.evaluation);
   evaluated_at_ = training_.steps();
   result_.metrics = metrics;
-  const bool is_better = std::isfinite(metrics.loss) && (!result_.best_loss || metrics.loss < *result_.best_loss);
-  evaluations_since_best_ = is_better ? 0 : evaluations_since_best_ + 1;
-  if (is_better) result_.best_loss = metrics.loss;
+  count(metrics.loss);
   if (options_.patience > 0 && evaluations_since_best_ >= options_.patience) result_.end = EndOfLoop::no_better;
   if (log_) log_->evaluation(training_.steps(), metrics);
   if (options_.on_evaluation) options_.on_evaluation(training_.steps(), metrics);
@@ -198,6 +206,7 @@ void Loop::save() {
   if (batches_) state.data = batches_->position();
   state.best_loss = result_.best_loss;
   state.evaluations_since_best = evaluations_since_best_;
+  state.evaluated_at = counted_at_;
   folder_->save(training_.kept(), state);
 }
 

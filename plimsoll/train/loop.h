@@ -101,6 +101,7 @@ class Loop {
   float run_step(const Delivered& delivered);
   void step();
   void tell_not_finite(const LoopOptions::Step& record, const Batch* batch);
+  void count(double loss);
   void evaluate();
   void save();
   void refuse_to_save();
@@ -119,6 +120,7 @@ class Loop {
   DataPosition batch_position_ = {};  // of the batch that was taken last
   int64_t evaluations_since_best_ = 0;
   int64_t evaluated_at_ = -1;
+  int64_t counted_at_ = -1;  // step of the last evaluation that the best one and patience know of
   int64_t saved_at_ = -1;
   bool told_not_finite_ = false;
 };

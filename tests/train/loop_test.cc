@@ -164,6 +164,24 @@ TEST(Loop, EndsWhenEvaluationsGetNoBetter) {
   EXPECT_EQ(result.steps, 6);  // the first is the best; two more
 }
 
+// Evaluated at its end, and again where it goes on: that counts once.
+TEST(Loop, ResumedIsAsPatientAsARunThatNeverStopped) {
+  const TemporaryFolder folder("plimsoll-loop-");
+  const auto run = [&](int64_t steps) {
+    Training training(zoo("lenet"), training_options());
+    LoopOptions options{.steps = steps,
+                        .schedule = {.rate = 0},
+                        .patience = 2,
+                        .checkpoint = {.folder = folder / "run", .resume = true}};
+    options.evaluation = std::make_shared<Rounds>(8, kBatch, true);
+    return Loop(training, std::make_shared<Rounds>(16, kBatch), options).run();
+  };
+  EXPECT_EQ(run(4).end, EndOfLoop::done);  // the second evaluation is no better
+  const LoopResult result = run(50);
+  EXPECT_EQ(result.end, EndOfLoop::no_better);
+  EXPECT_EQ(result.steps, 6);
+}
+
 // Where the loss is not a number from the start, nothing is ever better.
 TEST(Loop, EvaluationsThatAreNotFiniteAreNoBetter) {
   const TemporaryFolder folder("plimsoll-loop-");
