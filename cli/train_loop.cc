@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -336,8 +337,9 @@ void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraini
   loop.on_resume = [](const train::RunState& state) {
     tell("note: goes on after step {} of a checkpoint\n", state.step);
   };
-  loop.between_steps = [&] {
+  loop.between_steps = [&](const std::function<void()>& save) {
     if (!run.file.changes(run.budget)) return;
+    save();
     resize_data(run, training);
     if (auto no_fit = training.fit(run.budget)) throw BudgetRefused{std::move(*no_fit)};
     run.forget_peak();

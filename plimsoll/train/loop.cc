@@ -210,6 +210,12 @@ void Loop::save() {
   folder_->save(training_.kept(), state);
 }
 
+void Loop::save_now() {
+  save();
+  if (folder_) folder_->wait();
+  tell_outcomes();
+}
+
 // Earlier checkpoints, which would make room for it, are worth more.
 void Loop::refuse_to_save() {
   if (!folder_) return;
@@ -250,13 +256,14 @@ LoopResult Loop::run() {
     if (is_every(options_.checkpoint.every)) save();
     tell_outcomes();
     if (options_.stops && options_.stops()) result_.end = EndOfLoop::stopped;
-    if (options_.between_steps && !is_over() && result_.end == EndOfLoop::done) options_.between_steps();
+    if (options_.between_steps && !is_over() && result_.end == EndOfLoop::done) {
+      options_.between_steps([this] { save_now(); });
+    }
   }
   training_.set_gives_up({});
   if (options_.evaluation && result_.end != EndOfLoop::stopped) evaluate();
-  save();
-  if (folder_) folder_->wait();
-  tell_outcomes();
+  save_now();
+  if (log_) result_.log_error = log_->error();
   result_.steps = training_.steps();
   return result_;
 }

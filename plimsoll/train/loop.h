@@ -55,8 +55,9 @@ struct LoopOptions {
   // Asked between steps, and between micro-batches where a step can be given up: whether to end now, after a
   // checkpoint.
   std::function<bool()> stops = {};
-  // Called between steps: may plan again.
-  std::function<void()> between_steps = {};
+  // Called between steps: may plan again. A new plan that does not fit ends the run: `save`, called before, writes a
+  // checkpoint where there is a folder for them.
+  std::function<void(const std::function<void()>& save)> between_steps = {};
 };
 
 enum class EndOfLoop : uint8_t { done, stopped, no_better };
@@ -104,6 +105,7 @@ class Loop {
   void count(double loss);
   void evaluate();
   void save();
+  void save_now();
   void refuse_to_save();
   void tell(const CheckpointFolder::Outcome& outcome);
   void tell_outcomes();

@@ -187,6 +187,24 @@ TEST(CliLoop, BuffersOfDataGoWithTheBudget) {
   EXPECT_GT(data_bytes_planned(folder / "cut"), 2 * 512 * 784);
 }
 
+TEST(CliLoop, ABudgetThatIsTooSmallLeavesACheckpoint) {
+  const Folder folder;
+  std::ofstream(folder / "budget") << "1GiB";
+  Process process(words_of(fmt::format("{}--steps 100000 --checkpoint {} --budget-file {} --log {}", kTrain,
+                                       folder / "run", folder / "budget", folder / "log")));
+  ASSERT_TRUE(wait_for_lines(folder / "log", 1000));
+  std::ofstream(folder / "budget") << "1MiB";
+  process.wait();
+  EXPECT_EQ(process.status(), 1) << process.err;
+  EXPECT_NE(process.err.find("does not fit in 1.00 MiB"), std::string::npos) << process.err;
+  const Outcome kept = run_cli(fmt::format("inspect {} --json", folder / "run"));
+  ASSERT_EQ(kept.status, 0) << kept.output;
+  const auto lines = bytes_of(folder / "log");
+  const std::string step = nlohmann::json::parse(kept.output)["texts"]["plimsoll.step"];
+  EXPECT_NE(lines.find(fmt::format("{{\"step\":{},\"epoch\"", step)), std::string::npos) << step;
+  EXPECT_EQ(lines.find(fmt::format("{{\"step\":{},\"epoch\"", std::stoll(step) + 1)), std::string::npos) << step;
+}
+
 // The words of a text, line by line and as a whole, with what can be said of data on the command line.
 TEST(CliLoop, TrainsOnTextAndImagesAsToldOnTheCommandLine) {
   const Folder folder;

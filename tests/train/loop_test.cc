@@ -155,6 +155,22 @@ TEST(Loop, AFolderWithCheckpointsIsNotWrittenOverByAccident) {
   EXPECT_THROW(weights_after(folder.path(), 2, false), ArgumentError);
 }
 
+// A plan that does not fit ends the run, and what it has learnt stays.
+TEST(Loop, SavesBeforeItIsPlannedAgain) {
+  const TemporaryFolder folder("plimsoll-loop-");
+  Training training(zoo("lenet"), training_options());
+  LoopOptions options{.steps = 9, .schedule = {.rate = 1e-3}, .checkpoint = {.folder = folder / "run"}};
+  options.between_steps = [&](const std::function<void()>& save) {
+    if (training.steps() != 3) return;
+    save();
+    throw ArgumentError("does not fit");
+  };
+  Loop loop(training, std::make_shared<Rounds>(43, kBatch), options);
+  EXPECT_THROW(loop.run(), ArgumentError);
+  ASSERT_TRUE(newest_checkpoint(folder / "run"));
+  EXPECT_EQ(Checkpoint(folder / "run").state().step, 3);
+}
+
 TEST(Loop, EndsWhenEvaluationsGetNoBetter) {
   Training training(zoo("lenet"), training_options());
   LoopOptions options{.epochs = 50, .schedule = {.rate = 0}, .patience = 2};
