@@ -442,6 +442,7 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
   erase_progress();
   if (run.part.is_first()) save_weights(run.options, training.fitted().session->executor());
   tell_skipped(run);
+  if (!result.log_error.empty()) tell("plimsoll: the log lacks lines: {}\n", result.log_error);
   const train::RankWaits waits = waits_of(run, training);
   report(run, training.fitted(), result, waits);
   if (run.part.is_first()) profile_run(run, training.fitted(), waits);

@@ -35,7 +35,8 @@ struct LoopOptions {
   int64_t evaluate_every = 0;                // steps; 0: after each epoch, and at the end
   int64_t patience = 0;                      // evaluations without a better loss after which it ends; 0: never
   CheckpointOptions checkpoint = {};
-  std::string log = {};  // a file of JSON lines that is appended to; empty: none
+  // A file of JSON lines; those of steps that a run goes on from stay, others that it had go. Empty: none.
+  std::string log = {};
 
   struct Step {
     int64_t step = 0;
@@ -71,6 +72,7 @@ struct LoopResult {
   std::optional<double> best_loss = {};  // of all evaluations
   std::string checkpoint;                // the last whole one; empty: none
   int64_t failed_checkpoints = 0;
+  std::string log_error;  // why lines of the log are missing; empty: none are
 };
 
 class TrainLog;

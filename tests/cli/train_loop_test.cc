@@ -252,6 +252,7 @@ TEST(CliLoop, ADiskThatIsFullIsToldAndTheRunGoesOn) {
   EXPECT_EQ(process.status(), 0) << process.err;
   EXPECT_NE(process.err.find("no checkpoint of step 600: "), std::string::npos) << process.err;
   EXPECT_NE(process.err.find("the run goes on, and earlier checkpoints stay"), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("the log lacks lines: "), std::string::npos) << process.err;
   const auto found = nlohmann::json::parse(process.out);
   EXPECT_EQ(found["steps_done"], 600);
   EXPECT_GT(found["failed_checkpoints"], 0);

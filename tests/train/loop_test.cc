@@ -245,6 +245,17 @@ TEST(Loop, LogsStepsAndCutsOffWhatIsDoneAgain) {
   EXPECT_GT(after[0]["process_peak_bytes"], 0);
 }
 
+TEST(Loop, TellsThatItsLogLacksLines) {
+  Training training(zoo("lenet"), training_options());
+  const auto run = [&](const std::string& log) {
+    const LoopOptions options{.steps = 2, .schedule = {.rate = 1e-3}, .log = log};
+    return Loop(training, std::make_shared<Rounds>(16, kBatch), options).run().log_error;
+  };
+  EXPECT_NE(run("/dev/full").find("No space left on device"), std::string::npos);
+  const TemporaryFolder folder("plimsoll-loop-");
+  EXPECT_EQ(run(folder / "log.jsonl"), "");
+}
+
 TEST(Loop, OptionsThatMakeNoSenseAreRefused) {
   Training training(zoo("lenet"), training_options());
   const auto refuses = [&](const LoopOptions& options, bool data) {
