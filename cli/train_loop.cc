@@ -324,6 +324,13 @@ void tell_not_finite(const train::RankPart& part, const train::LoopOptions::Step
   tell("  try a lower --lr, --warmup or --clip; no checkpoint is written while it is so\n");
 }
 
+// Data would come in the order of one seed, and dropout draw by the other.
+void require_seed(const TrainOptions& options, const train::RunState& state) {
+  if (options.trainer.seed == state.seed) return;
+  throw ArgumentError(fmt::format("--seed is {}, and the run of the checkpoint has {}: resume it with --seed {}",
+                                  options.trainer.seed, state.seed, state.seed));
+}
+
 void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraining& training) {
   loop.on_step = [&](const train::LoopOptions::Step& step) {
     profile_step(run, training, step.seconds);
@@ -334,7 +341,8 @@ void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraini
     tell("step {}  evaluation: {}\n", step, metrics_text(metrics));
   };
   loop.on_checkpoint = show_checkpoint;
-  loop.on_resume = [](const train::RunState& state) {
+  loop.on_resume = [&run](const train::RunState& state) {
+    require_seed(run.options, state);
     tell("note: goes on after step {} of a checkpoint\n", state.step);
   };
   loop.between_steps = [&](const std::function<void()>& save) {

@@ -285,6 +285,17 @@ TEST(CliLoop, ACheckpointOfAnotherModelIsRefused) {
   EXPECT_NE(again.output.find("resume it (--resume)"), std::string::npos) << again.output;
 }
 
+// The order of the data would be of another seed than what it goes on from.
+TEST(CliLoop, AnotherSeedIsRefusedWhereItIsResumed) {
+  const Folder folder;
+  const std::string run = fmt::format("train lenet --batch 2 --no-measure --checkpoint {} ", folder / "run");
+  ASSERT_EQ(run_cli(run + "--steps 1 --seed 5").status, 0);
+  const Outcome other = run_cli(run + "--steps 2 --resume");
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_NE(other.output.find("resume it with --seed 5"), std::string::npos) << other.output;
+  EXPECT_EQ(run_cli(run + "--steps 2 --resume --seed 5").status, 0);
+}
+
 TEST(CliLoop, WeightsOfACheckpointStartAnotherRun) {
   const Folder folder;
   ASSERT_EQ(run_cli(fmt::format("train lenet --batch 2 --steps 2 --no-measure --checkpoint {}", folder / "run")).status,
