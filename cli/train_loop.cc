@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -32,8 +33,9 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr double kMostClip = 1e30;
-constexpr double kLineEvery = 1;   // second, of long runs on data
-constexpr int kInterrupted = 130;  // as a shell has it for SIGINT
+constexpr double kMostSteps = 1e12;
+constexpr double kLineEvery = 1;            // second, of long runs on data
+constexpr int kInterrupted = 128 + SIGINT;  // as a shell has it; of several ranks in any case
 
 // A run within a budget, which may change between steps.
 struct BudgetRun {
@@ -408,14 +410,14 @@ train::StepRequest request_for(const TrainOptions& options) {
 }
 
 // How the run ended, where it did not come to its last step.
-int end_of(const TrainOptions& options, const train::LoopResult& result) {
+int end_of(const TrainOptions& options, const train::RankPart& part, const train::LoopResult& result) {
   if (result.end == train::EndOfLoop::no_better) {
     tell("note: ended after step {}: {} evaluations were no better\n", result.steps, options.loop.patience);
   }
   if (result.end != train::EndOfLoop::stopped) return kDone;
   tell("plimsoll: stopped after step {}; checkpoint: {}\n  go on with the same command and --resume\n", result.steps,
        result.checkpoint.empty() ? "none" : result.checkpoint);
-  return kInterrupted;
+  return part || interrupting_signal() == 0 ? kInterrupted : 128 + interrupting_signal();
 }
 
 void tell_data(const train::RunData& data, const std::string& precision) {
@@ -455,7 +457,7 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
   report(run, training.fitted(), result, waits);
   if (run.part.is_first()) profile_run(run, training.fitted(), waits);
   write_pages(run, training.fitted());
-  return end_of(run.options, result);
+  return end_of(run.options, run.part, result);
 }
 
 // Rank 0 decides for all.

@@ -105,6 +105,17 @@ TEST(CliLoop, CtrlCIsAcknowledgedAndLeavesACheckpoint) {
   EXPECT_NE(more.output.find(fmt::format("goes on after step {} ", step)), std::string::npos) << more.output;
 }
 
+TEST(CliLoop, SigtermLeavesACheckpointAndItsStatus) {
+  const Folder folder;
+  Process process(
+      words_of(fmt::format("{}--steps 100000 --checkpoint {} --log {}", kTrain, folder / "run", folder / "log")));
+  ASSERT_TRUE(wait_for_lines(folder / "log", 1));
+  process.send(SIGTERM);
+  process.wait();
+  EXPECT_EQ(process.status(), 143) << process.err;
+  EXPECT_TRUE(fs::exists(folder / "run/latest"));
+}
+
 TEST(CliLoop, TwoInterruptsEndItAtOnce) {
   const Folder folder;
   Process process(
