@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "cli/console.h"
@@ -427,13 +428,18 @@ void tell_data(const train::RunData& data, const std::string& precision) {
   if (precision != "f32") tell("note: evaluation computes in f32, with the f32 weights of training\n");
 }
 
-// Ranks read parts of batches, and may come to the same sample in different epochs.
-void tell_skipped(const BudgetRun& run) {
-  if (!run.data.batches) return;
-  const train::Skipped skipped = train::skipped_of(run.data, run.part);
+void tell_skipped(std::string_view what, const train::Skipped& skipped) {
   if (skipped.samples == 0) return;
-  tell("plimsoll: {} samples could not be read and were skipped\n", format_count(skipped.samples));
+  tell("plimsoll: {} samples{} could not be read and were skipped\n", format_count(skipped.samples), what);
   for (const std::string& message : skipped.messages) tell("  {}\n", message);
+}
+
+// Ranks read parts of batches, and may come to the same sample in different epochs. Rank 0 alone evaluates.
+void tell_skipped(const BudgetRun& run) {
+  if (run.data.batches) tell_skipped("", train::skipped_of(run.data, run.part));
+  if (!run.data.evaluation) return;
+  const train::data::PipelineStats stats = run.data.evaluation->pipeline().stats();
+  tell_skipped(" of the evaluation", {stats.skipped, stats.skipped_messages});
 }
 
 // Of the steps that are counted: all but the first.

@@ -246,6 +246,12 @@ TEST(CliLoop, TrainsOnTextAndImagesAsToldOnTheCommandLine) {
   for (const char* changes : {"--crop 4", "--mean 0.5 --std 0.25", "--no-shuffle"}) EXPECT_NE(losses(changes), plain);
   EXPECT_EQ(losses("--crop 4 --flip --seed 3"), losses("--crop 4 --flip --seed 3 --workers 2"));
   EXPECT_EQ(losses("--unordered").size(), 5U);
+  write_samples(folder / "bad", 12);
+  std::fstream(folder / "bad/y.npy", std::ios::binary | std::ios::in | std::ios::out).seekp(-1, std::ios::end).put(77);
+  const Outcome skipped =
+      run_cli(fmt::format("{}--data {} --eval-data {} --skip-corrupt", lenet, folder / "images", folder / "bad"));
+  EXPECT_EQ(skipped.status, 0) << skipped.output;
+  EXPECT_NE(skipped.output.find("1 samples of the evaluation could not be read"), std::string::npos) << skipped.output;
   const Outcome wrong = run_cli(fmt::format("{}--data {} --epochs 1 --mean 1,x", gpt, folder / "t.txt"));
   EXPECT_EQ(wrong.status, 2);
   EXPECT_NE(wrong.output.find("--mean is '1,x', expected numbers"), std::string::npos) << wrong.output;
