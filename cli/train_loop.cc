@@ -290,7 +290,7 @@ void show_plan(const BudgetRun& run, train::FittedTraining& training) {
 // In all; by the epochs where there are any.
 int64_t steps_of(const train::LoopOptions& loop, const train::RunData& data) {
   if (loop.epochs == 0 || !data.batches) return loop.steps;
-  const int64_t steps = loop.epochs * data.batches->batches_per_epoch();
+  const int64_t steps = checked_multiply(loop.epochs, data.batches->batches_per_epoch()).value_or(INT64_MAX);
   return loop.steps == 0 ? steps : std::min(loop.steps, steps);
 }
 
@@ -402,7 +402,10 @@ train::StepRequest request_for(const TrainOptions& options) {
   if (options.dropout >= 0) request.model = models::with_dropout(std::move(request.model), options.dropout);
   if (options.accumulate > 1) {
     const int64_t batch = models::bindings(request.model, request.step.sizes).at("batch");
-    request.step.sizes["batch"] = batch * options.accumulate;
+    const auto all = checked_multiply(batch, options.accumulate);
+    if (!all)
+      throw ArgumentError(fmt::format("--accumulate {}: batches of {} are too many", options.accumulate, batch));
+    request.step.sizes["batch"] = *all;
   }
   request.step.train.weight_decay = options.weight_decay;
   if (options.clip > 0) request.step.train.clip_norm = options.clip;
@@ -544,21 +547,28 @@ bool TrainOptions::needs_loop() const {
 
 void add_loop_options(const Command& verb, TrainOptions& options) {
   add_data_options(verb, options);
-  verb.add_option("--eval-every", options.loop.evaluate_every, "Evaluate after every N steps instead");
-  verb.add_option("--patience", options.loop.patience, "Stop after N evaluations without a better loss");
+  verb.add_option("--eval-every", options.loop.evaluate_every, "Evaluate after every N steps instead")
+      .in_range(0, kMostSteps);
+  verb.add_option("--patience", options.loop.patience, "Stop after N evaluations without a better loss")
+      .in_range(0, kMostSteps);
   verb.add_option("--epochs", options.epochs, "Passes over the data");
   verb.add_option("--schedule", options.schedule, "Of the learning rate: constant cosine linear step").shows_default();
-  verb.add_option("--warmup", options.loop.schedule.warmup, "Steps in which the learning rate grows from 0");
+  verb.add_option("--warmup", options.loop.schedule.warmup, "Steps in which the learning rate grows from 0")
+      .in_range(0, kMostSteps);
   verb.add_option("--drop-every", options.loop.schedule.every,
-                  "Of --schedule step: divide the rate by 10 after every N steps");
+                  "Of --schedule step: divide the rate by 10 after every N steps")
+      .in_range(0, kMostSteps);
   verb.add_option("--weight-decay", options.weight_decay, "Weight decay of the optimizer").in_range(0, 1);
   verb.add_option("--clip", options.clip, "Clip the global norm of the gradients to this").in_range(0, kMostClip);
   verb.add_option("--dropout", options.dropout, "Rate of every dropout of the model, in place of its own")
       .in_range(0, 1);
   verb.add_option("--accumulate", options.accumulate, "Accumulate gradients over N batches in each step");
   verb.add_option("--checkpoint", options.loop.checkpoint.folder, "Folder for checkpoints; one is written at the end");
-  verb.add_option("--every", options.loop.checkpoint.every, "Write a checkpoint after every N steps");
-  verb.add_option("--keep", options.loop.checkpoint.keep, "Checkpoints that stay, the newest ones").shows_default();
+  verb.add_option("--every", options.loop.checkpoint.every, "Write a checkpoint after every N steps")
+      .in_range(0, kMostSteps);
+  verb.add_option("--keep", options.loop.checkpoint.keep, "Checkpoints that stay, the newest ones")
+      .shows_default()
+      .in_range(1, kMostSteps);
   verb.add_flag("--resume", options.loop.checkpoint.resume, "Resume from the newest checkpoint, where there is one");
   verb.add_option("--log", options.loop.log, "Write a line of JSON for each step to this file");
 }

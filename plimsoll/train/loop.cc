@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/train/overhead.h"
@@ -97,7 +98,7 @@ Loop::~Loop() = default;
 
 std::optional<int64_t> Loop::steps_in_all() const {
   if (options_.epochs == 0) return options_.steps;
-  const int64_t by_epochs = options_.epochs * batches_->batches_per_epoch();
+  const int64_t by_epochs = checked_multiply(options_.epochs, batches_->batches_per_epoch()).value_or(INT64_MAX);
   return options_.steps == 0 ? by_epochs : std::min(options_.steps, by_epochs);
 }
 
