@@ -114,6 +114,9 @@ void run(const CompressVerb& verb) {
   train::CompressOptions options = verb.compress;
   options.bits = bits_of(verb.quantize);
   if (options.bits == 32 && options.prune == 0) throw ArgumentError("nothing to do: give --quantize, --prune or both");
+  if (options.bits != 4 && options.group != train::CompressOptions{}.group) {
+    throw ArgumentError("--group is of --quantize i4: give that, too");
+  }
   if (options.structured && options.prune == 0) throw ArgumentError("--structured is of --prune: give that, too");
   const train::ModelForms model(request_of(verb.step, {}));
   train::RunData data;

@@ -53,7 +53,7 @@ void end_by(int signal, siginfo_t* info, void* /*context*/) {
     tell_of_signal(signal == SIGINT ? "interrupted (SIGINT)\n" : "terminated (SIGTERM)\n");
   }
   if (!ends_now) {
-    interrupted = 1;
+    interrupted = signal;
     return;
   }
   std::signal(signal, SIG_DFL);
@@ -84,6 +84,7 @@ void start_console() {
 
 void finish_on_interrupt() { finishes_first = 1; }
 bool was_interrupted() { return interrupted != 0; }
+int interrupting_signal() { return interrupted; }
 
 void set_rank_of_console(int rank) {
   fmt::format_to_n(signal_label, sizeof signal_label - 1, "plimsoll: rank {}: ", rank);

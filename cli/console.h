@@ -20,6 +20,7 @@ void start_console();
 // end; the second one ends the process.
 void finish_on_interrupt();
 bool was_interrupted();
+int interrupting_signal();  // that came first; 0: none
 
 // This process is one of several ranks. Of others than rank 0 nothing is printed, told or shown from now on, but for
 // write_errors and signals that are not the launcher's: they would all say the same.

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +12,7 @@
 #include "cli/train_options.h"
 #include "cli/verbs.h"
 #include "plimsoll/base/duration.h"
+#include "plimsoll/base/error.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/report/plan_text.h"
 #include "plimsoll/report/run_text.h"
@@ -94,6 +98,48 @@ void require_budget_for(const BudgetOptions& options) {
   refuse(options.strict, "--strict");
 }
 
+// Of an option that says something of what another one asks for.
+void require_other(bool given, std::string_view name, bool has_other, std::string_view other) {
+  if (given && !has_other) throw ArgumentError(fmt::format("{} is of {}: give that, too", name, other));
+}
+
+void check_data(const train::DataOptions& data) {
+  const auto of_data = [&](bool given, std::string_view name) {
+    require_other(given, name, !data.path.empty(), "--data");
+  };
+  of_data(!data.evaluation_path.empty(), "--eval-data");
+  of_data(data.take > 0, "--take");
+  of_data(!data.shuffle, "--no-shuffle");
+  of_data(data.shuffle_buffer != 0, "--shuffle-buffer");
+  of_data(data.augment.crop_padding != 0, "--crop");
+  of_data(data.augment.flip, "--flip");
+  of_data(!data.mean.empty(), "--mean");
+  of_data(!data.std.empty(), "--std");
+  of_data(data.cache_bytes > 0 || !data.cache_folder.empty(), "--cache");
+  of_data(data.fill_last, "--fill-last");
+  of_data(data.unordered, "--unordered");
+  of_data(data.skip_corrupt, "--skip-corrupt");
+  of_data(data.workers != 0, "--workers");
+  of_data(data.prefetch != 0, "--prefetch");
+  if (data.shuffle_buffer != 0 && !data.shuffle) {
+    throw ArgumentError("--shuffle-buffer shuffles, and --no-shuffle does not: leave one of them out");
+  }
+}
+
+void check_loop(const TrainOptions& options) {
+  const train::LoopOptions& loop = options.loop;
+  const bool evaluates = !options.data.evaluation_path.empty();
+  require_other(loop.evaluate_every != 0, "--eval-every", evaluates, "--eval-data");
+  require_other(loop.patience != 0, "--patience", evaluates, "--eval-data");
+  const bool has_checkpoints = !loop.checkpoint.folder.empty();
+  require_other(loop.checkpoint.every != 0, "--every", has_checkpoints, "--checkpoint");
+  require_other(loop.checkpoint.keep != train::CheckpointOptions{}.keep, "--keep", has_checkpoints, "--checkpoint");
+  require_other(loop.checkpoint.resume, "--resume", has_checkpoints, "--checkpoint");
+  const bool drops = options.schedule == "step";
+  require_other(loop.schedule.every != 0, "--drop-every", drops, "--schedule step");
+  require_other(drops, "--schedule step", loop.schedule.every != 0, "--drop-every");
+}
+
 void check(const TrainOptions& options) {
   if (options.steps.value_or(1) < 1)
     throw ArgumentError(fmt::format("--steps is {}, expected at least 1", *options.steps));
@@ -103,8 +149,18 @@ void check(const TrainOptions& options) {
   if (options.accumulate < 1) {
     throw ArgumentError(fmt::format("--accumulate is {}, expected at least 1", options.accumulate));
   }
-  if (options.data.path.empty() && !options.data.evaluation_path.empty()) {
-    throw ArgumentError("--eval-data is beside --data: give that, too");
+  check_data(options.data);
+  check_loop(options);
+}
+
+// Before the first step rather than after the last one.
+void require_room_for(const TrainOptions& options) {
+  for (const std::string* path : {&options.save, &options.profile, &options.page.html, &options.page.chrome_trace}) {
+    if (path->empty() || std::filesystem::exists(*path)) continue;
+    const std::filesystem::path folder = std::filesystem::absolute(*path).parent_path();
+    if (access(folder.c_str(), W_OK | X_OK) == 0) continue;
+    throw SystemError::from_errno(
+        fmt::format("{} cannot be written: the folder {}", quote(*path), quote(folder.string())), errno);
   }
 }
 
@@ -115,6 +171,9 @@ void run(const TrainOptions& options, int& status) {
   if (ranks) set_rank_of_console(ranks->rank());
   if (!ranks && options.shard != "none")
     throw ArgumentError("--shard is for several ranks: start them with mpirun -n 4");
+  if (!ranks && options.bucket != train::kUsualBucketText)
+    throw ArgumentError("--bucket is for several ranks: start them with mpirun -n 4");
+  if (!ranks || ranks->rank() == 0) require_room_for(options);
   if (options.budget.budget.empty() && !options.needs_loop()) {
     require_budget_for(options.budget);
     if (!ranks) return run_unplanned(options);

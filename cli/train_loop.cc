@@ -3,8 +3,11 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "cli/console.h"
@@ -31,8 +34,9 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr double kMostClip = 1e30;
-constexpr double kLineEvery = 1;   // second, of long runs on data
-constexpr int kInterrupted = 130;  // as a shell has it for SIGINT
+constexpr double kMostSteps = 1e12;
+constexpr double kLineEvery = 1;            // second, of long runs on data
+constexpr int kInterrupted = 128 + SIGINT;  // as a shell has it; of several ranks in any case
 
 // A run within a budget, which may change between steps.
 struct BudgetRun {
@@ -286,7 +290,7 @@ void show_plan(const BudgetRun& run, train::FittedTraining& training) {
 // In all; by the epochs where there are any.
 int64_t steps_of(const train::LoopOptions& loop, const train::RunData& data) {
   if (loop.epochs == 0 || !data.batches) return loop.steps;
-  const int64_t steps = loop.epochs * data.batches->batches_per_epoch();
+  const int64_t steps = checked_multiply(loop.epochs, data.batches->batches_per_epoch()).value_or(INT64_MAX);
   return loop.steps == 0 ? steps : std::min(loop.steps, steps);
 }
 
@@ -323,6 +327,13 @@ void tell_not_finite(const train::RankPart& part, const train::LoopOptions::Step
   tell("  try a lower --lr, --warmup or --clip; no checkpoint is written while it is so\n");
 }
 
+// Data would come in the order of one seed, and dropout draw by the other.
+void require_seed(const TrainOptions& options, const train::RunState& state) {
+  if (options.trainer.seed == state.seed) return;
+  throw ArgumentError(fmt::format("--seed is {}, and the run of the checkpoint has {}: resume it with --seed {}",
+                                  options.trainer.seed, state.seed, state.seed));
+}
+
 void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraining& training) {
   loop.on_step = [&](const train::LoopOptions::Step& step) {
     profile_step(run, training, step.seconds);
@@ -333,11 +344,13 @@ void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraini
     tell("step {}  evaluation: {}\n", step, metrics_text(metrics));
   };
   loop.on_checkpoint = show_checkpoint;
-  loop.on_resume = [](const train::RunState& state) {
+  loop.on_resume = [&run](const train::RunState& state) {
+    require_seed(run.options, state);
     tell("note: goes on after step {} of a checkpoint\n", state.step);
   };
-  loop.between_steps = [&] {
+  loop.between_steps = [&](const std::function<void()>& save) {
     if (!run.file.changes(run.budget)) return;
+    save();
     resize_data(run, training);
     if (auto no_fit = training.fit(run.budget)) throw BudgetRefused{std::move(*no_fit)};
     run.forget_peak();
@@ -389,7 +402,10 @@ train::StepRequest request_for(const TrainOptions& options) {
   if (options.dropout >= 0) request.model = models::with_dropout(std::move(request.model), options.dropout);
   if (options.accumulate > 1) {
     const int64_t batch = models::bindings(request.model, request.step.sizes).at("batch");
-    request.step.sizes["batch"] = batch * options.accumulate;
+    const auto all = checked_multiply(batch, options.accumulate);
+    if (!all)
+      throw ArgumentError(fmt::format("--accumulate {}: batches of {} are too many", options.accumulate, batch));
+    request.step.sizes["batch"] = *all;
   }
   request.step.train.weight_decay = options.weight_decay;
   if (options.clip > 0) request.step.train.clip_norm = options.clip;
@@ -398,14 +414,14 @@ train::StepRequest request_for(const TrainOptions& options) {
 }
 
 // How the run ended, where it did not come to its last step.
-int end_of(const TrainOptions& options, const train::LoopResult& result) {
+int end_of(const TrainOptions& options, const train::RankPart& part, const train::LoopResult& result) {
   if (result.end == train::EndOfLoop::no_better) {
     tell("note: ended after step {}: {} evaluations were no better\n", result.steps, options.loop.patience);
   }
   if (result.end != train::EndOfLoop::stopped) return kDone;
   tell("plimsoll: stopped after step {}; checkpoint: {}\n  go on with the same command and --resume\n", result.steps,
        result.checkpoint.empty() ? "none" : result.checkpoint);
-  return kInterrupted;
+  return part || interrupting_signal() == 0 ? kInterrupted : 128 + interrupting_signal();
 }
 
 void tell_data(const train::RunData& data, const std::string& precision) {
@@ -415,13 +431,18 @@ void tell_data(const train::RunData& data, const std::string& precision) {
   if (precision != "f32") tell("note: evaluation computes in f32, with the f32 weights of training\n");
 }
 
-// Ranks read parts of batches, and may come to the same sample in different epochs.
-void tell_skipped(const BudgetRun& run) {
-  if (!run.data.batches) return;
-  const train::Skipped skipped = train::skipped_of(run.data, run.part);
+void tell_skipped(std::string_view what, const train::Skipped& skipped) {
   if (skipped.samples == 0) return;
-  tell("plimsoll: {} samples could not be read and were skipped\n", format_count(skipped.samples));
+  tell("plimsoll: {} samples{} could not be read and were skipped\n", format_count(skipped.samples), what);
   for (const std::string& message : skipped.messages) tell("  {}\n", message);
+}
+
+// Ranks read parts of batches, and may come to the same sample in different epochs. Rank 0 alone evaluates.
+void tell_skipped(const BudgetRun& run) {
+  if (run.data.batches) tell_skipped("", train::skipped_of(run.data, run.part));
+  if (!run.data.evaluation) return;
+  const train::data::PipelineStats stats = run.data.evaluation->pipeline().stats();
+  tell_skipped(" of the evaluation", {stats.skipped, stats.skipped_messages});
 }
 
 // Of the steps that are counted: all but the first.
@@ -440,11 +461,12 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
   erase_progress();
   if (run.part.is_first()) save_weights(run.options, training.fitted().session->executor());
   tell_skipped(run);
+  if (!result.log_error.empty()) tell("plimsoll: the log lacks lines: {}\n", result.log_error);
   const train::RankWaits waits = waits_of(run, training);
   report(run, training.fitted(), result, waits);
   if (run.part.is_first()) profile_run(run, training.fitted(), waits);
   write_pages(run, training.fitted());
-  return end_of(run.options, result);
+  return end_of(run.options, run.part, result);
 }
 
 // Rank 0 decides for all.
@@ -525,21 +547,28 @@ bool TrainOptions::needs_loop() const {
 
 void add_loop_options(const Command& verb, TrainOptions& options) {
   add_data_options(verb, options);
-  verb.add_option("--eval-every", options.loop.evaluate_every, "Evaluate after every N steps instead");
-  verb.add_option("--patience", options.loop.patience, "Stop after N evaluations without a better loss");
+  verb.add_option("--eval-every", options.loop.evaluate_every, "Evaluate after every N steps instead")
+      .in_range(0, kMostSteps);
+  verb.add_option("--patience", options.loop.patience, "Stop after N evaluations without a better loss")
+      .in_range(0, kMostSteps);
   verb.add_option("--epochs", options.epochs, "Passes over the data");
   verb.add_option("--schedule", options.schedule, "Of the learning rate: constant cosine linear step").shows_default();
-  verb.add_option("--warmup", options.loop.schedule.warmup, "Steps in which the learning rate grows from 0");
+  verb.add_option("--warmup", options.loop.schedule.warmup, "Steps in which the learning rate grows from 0")
+      .in_range(0, kMostSteps);
   verb.add_option("--drop-every", options.loop.schedule.every,
-                  "Of --schedule step: divide the rate by 10 after every N steps");
+                  "Of --schedule step: divide the rate by 10 after every N steps")
+      .in_range(0, kMostSteps);
   verb.add_option("--weight-decay", options.weight_decay, "Weight decay of the optimizer").in_range(0, 1);
   verb.add_option("--clip", options.clip, "Clip the global norm of the gradients to this").in_range(0, kMostClip);
   verb.add_option("--dropout", options.dropout, "Rate of every dropout of the model, in place of its own")
       .in_range(0, 1);
   verb.add_option("--accumulate", options.accumulate, "Accumulate gradients over N batches in each step");
   verb.add_option("--checkpoint", options.loop.checkpoint.folder, "Folder for checkpoints; one is written at the end");
-  verb.add_option("--every", options.loop.checkpoint.every, "Write a checkpoint after every N steps");
-  verb.add_option("--keep", options.loop.checkpoint.keep, "Checkpoints that stay, the newest ones").shows_default();
+  verb.add_option("--every", options.loop.checkpoint.every, "Write a checkpoint after every N steps")
+      .in_range(0, kMostSteps);
+  verb.add_option("--keep", options.loop.checkpoint.keep, "Checkpoints that stay, the newest ones")
+      .shows_default()
+      .in_range(1, kMostSteps);
   verb.add_flag("--resume", options.loop.checkpoint.resume, "Resume from the newest checkpoint, where there is one");
   verb.add_option("--log", options.loop.log, "Write a line of JSON for each step to this file");
 }

@@ -29,6 +29,7 @@ void print_train_json(nlohmann::ordered_json json, const TrainedSteps& steps, in
   json["process_peak_bytes"] = peak_bytes;
   if (const auto peak = cgroup_peak_bytes()) json["cgroup_peak_bytes"] = *peak;
   json["median_step_s"] = report::median_seconds(steps);
+  json["steps"] = nlohmann::ordered_json::array();
   for (const report::TrainedStep& step : steps) {
     json["steps"].push_back({{"loss", step.loss}, {"seconds", step.seconds}});
   }

@@ -70,6 +70,7 @@ RunState state_of(const std::string& path, const models::StoredTexts& stored) {
                  .data = {texts.integer<int64_t>("epoch"), texts.integer<int64_t>("sample")}};
   if (texts.has("best_loss")) state.best_loss = texts.real("best_loss");
   state.evaluations_since_best = texts.integer<int64_t>("evaluations_since_best");
+  if (texts.has("evaluated_at")) state.evaluated_at = texts.integer<int64_t>("evaluated_at");
   return state;
 }
 
@@ -98,6 +99,7 @@ models::StoredTexts texts_of(const RunState& state) {
                                {"plimsoll.sample", std::to_string(state.data.sample)},
                                {"plimsoll.evaluations_since_best", std::to_string(state.evaluations_since_best)}};
   if (state.best_loss) texts["plimsoll.best_loss"] = exact(*state.best_loss);
+  if (state.evaluated_at >= 0) texts["plimsoll.evaluated_at"] = std::to_string(state.evaluated_at);
   return texts;
 }
 

@@ -31,6 +31,7 @@ struct RunState {
   // Of the best evaluation, and how many came after it; nothing before the first.
   std::optional<double> best_loss = {};
   int64_t evaluations_since_best = 0;
+  int64_t evaluated_at = -1;  // step of the last evaluation that these count
 };
 models::StoredTexts texts_of(const RunState& state);
 

@@ -71,6 +71,17 @@ void make_folder(const std::string& folder) {
   if (error) throw SystemError::from_errno(fmt::format("making the folder {}", quote(folder)), error.value());
 }
 
+// An empty file that a folder which cannot be written to refuses.
+void make_probe(const std::string& path) {
+  const int fd = keep_apart(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  const int error = errno;
+  if (fd < 0) {
+    throw SystemError::from_errno(fmt::format("writing to the folder {}", quote(fs::path(path).parent_path().string())),
+                                  error);
+  }
+  close(fd);
+}
+
 int64_t whole_blocks(int64_t staging_bytes) {
   return std::max(int64_t{64} * kKiB, std::min(kMostBlock, staging_bytes / 2) / 4096 * 4096);
 }
@@ -93,8 +104,7 @@ bool is_shared_folder(const std::string& folder, const RankPart& part) {
   const bool is_first = part.ranks->rank() == 0;
   if (is_first) {
     make_folder(folder);
-    const int fd = keep_apart(open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
-    if (fd >= 0) close(fd);
+    make_probe(probe);
   }
   // What a run before left there says nothing: each asks for the words that rank 0 has written now.
   part.ranks->barrier();
@@ -122,6 +132,9 @@ CheckpointFolder::CheckpointFolder(std::string folder, int64_t keep, int64_t sta
 
 void CheckpointFolder::start_folder() {
   make_folder(folder_);
+  const std::string probe = (fs::path(folder_) / fmt::format(".{}probe-{}.part", kPrefix, getpid())).string();
+  make_probe(probe);
+  unlink(probe.c_str());
   lock_fd_ = keep_apart(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock_fd_ < 0) throw SystemError::from_errno(fmt::format("opening the folder {}", quote(folder_)), errno);
   if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -165,7 +178,7 @@ void CheckpointFolder::save(const std::vector<KeptTensor>& tensors, const RunSta
       }
       push_filled({block});
     });
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // of any kind: the writer waits for the end
     end.error = error.what();
   }
   push_filled(std::move(end));
@@ -284,7 +297,7 @@ std::string CheckpointFolder::write_blocks(std::optional<File>& file, const std:
     if (!failed.empty()) return;
     try {
       f();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       failed = error.what();
       file.reset();
     }

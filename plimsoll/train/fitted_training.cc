@@ -81,7 +81,7 @@ void FittedTraining::set_rate(double rate) {
 
 std::vector<KeptTensor> FittedTraining::kept() {
   return whole_state(kept_tensors(*fit_.session, model_.request().model), fit_.session->executor().program(),
-                     options_.part);
+                     model_.request().step.train.sharding, options_.part);
 }
 
 RunState FittedTraining::state() const {
@@ -100,7 +100,9 @@ std::optional<NoFit> FittedTraining::load(const Checkpoint& checkpoint, const Bu
     trainer_.emplace<std::monostate>();
     fit_.session.reset();
     const StateForm form = is_quantized ? StateForm::f32 : StateForm::quantized;
-    if (auto no_fit = take(fit_model(model_, spill_dir_, without(budget, reserved_bytes_), form))) return no_fit;
+    const Budget left = without(budget, reserved_bytes_);
+    if (auto no_fit = take(fit_model(model_, spill_dir_, left, form, peers_of(model_, options_.part)))) return no_fit;
+    require_same_collectives(options_.part, *fit_.session);
   }
   checkpoint.load(kept());
   options_.seed = checkpoint.state().seed;

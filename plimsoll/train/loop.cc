@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/base/error.h"
 #include "plimsoll/memory/process.h"
 #include "plimsoll/train/overhead.h"
@@ -96,7 +98,7 @@ Loop::~Loop() = default;
 
 std::optional<int64_t> Loop::steps_in_all() const {
   if (options_.epochs == 0) return options_.steps;
-  const int64_t by_epochs = options_.epochs * batches_->batches_per_epoch();
+  const int64_t by_epochs = checked_multiply(options_.epochs, batches_->batches_per_epoch()).value_or(INT64_MAX);
   return options_.steps == 0 ? by_epochs : std::min(options_.steps, by_epochs);
 }
 
@@ -114,6 +116,7 @@ void Loop::resume() {
   if (batches_) batches_->seek(state.data);
   result_.best_loss = state.best_loss;
   evaluations_since_best_ = state.evaluations_since_best;
+  counted_at_ = state.evaluated_at;
   saved_at_ = state.step;
   result_.checkpoint = checkpoint.path();
   if (options_.on_resume) options_.on_resume(state);
@@ -176,14 +179,20 @@ void Loop::tell_not_finite(const LoopOptions::Step& record, const Batch* batch) 
   options_.on_not_finite(record, training_.find_not_finite(batch));
 }
 
+// Once a step: a run that goes on from its last evaluation evaluates again.
+void Loop::count(double loss) {
+  if (std::exchange(counted_at_, training_.steps()) == training_.steps()) return;
+  const bool is_better = std::isfinite(loss) && (!result_.best_loss || loss < *result_.best_loss);
+  evaluations_since_best_ = is_better ? 0 : evaluations_since_best_ + 1;
+  if (is_better) result_.best_loss = loss;
+}
+
 void Loop::evaluate() {
   if (evaluated_at_ == training_.steps()) return;
   const Metrics metrics = Evaluation(training_.model(), *training_.fitted().session).run(*options_.evaluation);
   evaluated_at_ = training_.steps();
   result_.metrics = metrics;
-  const bool is_better = std::isfinite(metrics.loss) && (!result_.best_loss || metrics.loss < *result_.best_loss);
-  evaluations_since_best_ = is_better ? 0 : evaluations_since_best_ + 1;
-  if (is_better) result_.best_loss = metrics.loss;
+  count(metrics.loss);
   if (options_.patience > 0 && evaluations_since_best_ >= options_.patience) result_.end = EndOfLoop::no_better;
   if (log_) log_->evaluation(training_.steps(), metrics);
   if (options_.on_evaluation) options_.on_evaluation(training_.steps(), metrics);
@@ -198,7 +207,14 @@ void Loop::save() {
   if (batches_) state.data = batches_->position();
   state.best_loss = result_.best_loss;
   state.evaluations_since_best = evaluations_since_best_;
+  state.evaluated_at = counted_at_;
   folder_->save(training_.kept(), state);
+}
+
+void Loop::save_now() {
+  save();
+  if (folder_) folder_->wait();
+  tell_outcomes();
 }
 
 // Earlier checkpoints, which would make room for it, are worth more.
@@ -241,13 +257,14 @@ LoopResult Loop::run() {
     if (is_every(options_.checkpoint.every)) save();
     tell_outcomes();
     if (options_.stops && options_.stops()) result_.end = EndOfLoop::stopped;
-    if (options_.between_steps && !is_over() && result_.end == EndOfLoop::done) options_.between_steps();
+    if (options_.between_steps && !is_over() && result_.end == EndOfLoop::done) {
+      options_.between_steps([this] { save_now(); });
+    }
   }
   training_.set_gives_up({});
   if (options_.evaluation && result_.end != EndOfLoop::stopped) evaluate();
-  save();
-  if (folder_) folder_->wait();
-  tell_outcomes();
+  save_now();
+  if (log_) result_.log_error = log_->error();
   result_.steps = training_.steps();
   return result_;
 }

@@ -35,7 +35,8 @@ struct LoopOptions {
   int64_t evaluate_every = 0;                // steps; 0: after each epoch, and at the end
   int64_t patience = 0;                      // evaluations without a better loss after which it ends; 0: never
   CheckpointOptions checkpoint = {};
-  std::string log = {};  // a file of JSON lines that is appended to; empty: none
+  // A file of JSON lines; those of steps that a run goes on from stay, others that it had go. Empty: none.
+  std::string log = {};
 
   struct Step {
     int64_t step = 0;
@@ -55,8 +56,9 @@ struct LoopOptions {
   // Asked between steps, and between micro-batches where a step can be given up: whether to end now, after a
   // checkpoint.
   std::function<bool()> stops = {};
-  // Called between steps: may plan again.
-  std::function<void()> between_steps = {};
+  // Called between steps: may plan again. A new plan that does not fit ends the run: `save`, called before, writes a
+  // checkpoint where there is a folder for them.
+  std::function<void(const std::function<void()>& save)> between_steps = {};
 };
 
 enum class EndOfLoop : uint8_t { done, stopped, no_better };
@@ -70,6 +72,7 @@ struct LoopResult {
   std::optional<double> best_loss = {};  // of all evaluations
   std::string checkpoint;                // the last whole one; empty: none
   int64_t failed_checkpoints = 0;
+  std::string log_error;  // why lines of the log are missing; empty: none are
 };
 
 class TrainLog;
@@ -101,8 +104,10 @@ class Loop {
   float run_step(const Delivered& delivered);
   void step();
   void tell_not_finite(const LoopOptions::Step& record, const Batch* batch);
+  void count(double loss);
   void evaluate();
   void save();
+  void save_now();
   void refuse_to_save();
   void tell(const CheckpointFolder::Outcome& outcome);
   void tell_outcomes();
@@ -119,6 +124,7 @@ class Loop {
   DataPosition batch_position_ = {};  // of the batch that was taken last
   int64_t evaluations_since_best_ = 0;
   int64_t evaluated_at_ = -1;
+  int64_t counted_at_ = -1;  // step of the last evaluation that the best one and patience know of
   int64_t saved_at_ = -1;
   bool told_not_finite_ = false;
 };

@@ -46,18 +46,13 @@ plan::Refusal refusal_from(const ordered_json& json) {
 // Every size of part that there is, as a key of the plans.
 std::string key_of(int64_t samples) { return std::to_string(samples); }
 
-// Whether ranks wait for each other in every micro-batch, rather than once a step.
-bool waits_in_micro_batches(const ModelForms& model) {
-  const program::TrainOptions& train = model.request().step.train;
-  return train.sharding == program::Sharding::gradients || train.sharding == program::Sharding::parameters;
-}
-
 bool in_micro_batches(const Planned& planned) {
   const auto* step = std::get_if<plan::StepPlan>(&planned);
   return step != nullptr && step->in_micro_batches();
 }
 
-// Both take their samples whole, or both in micro-batches: in as many, or the trainer makes it so.
+// Both take their samples whole, or both in micro-batches: in as many, or the trainer makes it so. Else they would come
+// to their collectives in another order, that of the backward pass or that of the update.
 bool is_alike(const Planned& one, const Planned& other) { return in_micro_batches(one) == in_micro_batches(other); }
 
 plan::StepForms without_micro_batches(plan::StepForms forms) {
@@ -84,7 +79,7 @@ ordered_json plan_all(const ModelForms& model, const RankPart& part, const plan:
   const ModelForms others(std::move(smaller));
   const plan::StepForms forms_of_others = others.forms(StateForm::f32);
   Planned planned = plan::plan_step(forms_of_others, options);
-  if (waits_in_micro_batches(model) && !is_alike(own, planned)) {
+  if (!is_alike(own, planned)) {
     own = plan::plan_step(without_micro_batches(model.forms(StateForm::f32)), options);
     planned = plan::plan_step(without_micro_batches(forms_of_others), options);
     json = {};

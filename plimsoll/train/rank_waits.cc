@@ -52,9 +52,16 @@ RankWaits gather_waits(const RankPart& part, run::Session& session, double run_s
   std::vector<double> own;
   for (size_t i = 0; i < session.executors(); ++i) {
     const run::Executor& executor = session.executor(i);
+    // Ranks may have other sizes of micro-batches, and more or fewer: their programs have the same collectives, which
+    // count together.
+    const bool is_another_size = i > 0 && i + 1 < session.executors();
+    size_t at = is_another_size ? 0 : own.size();
     for (const auto& [op, seconds] : executor.collective_seconds()) {
-      waits.collectives.push_back({name_of(executor.program(), op), {}});
-      own.push_back(seconds);
+      if (!is_another_size) {
+        waits.collectives.push_back({name_of(executor.program(), op), {}});
+        own.push_back(0);
+      }
+      own.at(at++) += seconds;
     }
   }
   for (const std::vector<double>& of_rank : device::gather_values(*part.ranks, own)) {

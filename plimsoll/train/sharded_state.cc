@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
 #include "plimsoll/program/spread_parameters.h"
 
@@ -12,21 +11,23 @@ namespace {
 using program::Program;
 using program::Value;
 
-Shape whole_shape_of(const Program& program, Value parameter) {
+// Of a parameter that is held in shards.
+std::optional<Shape> spread_shape_of(const Program& program, Value parameter) {
   const auto whole = program::whole_shape(program, parameter);
-  return whole ? whole->shape() : program[parameter].type.shape.shape();
+  return whole ? std::optional(whole->shape()) : std::nullopt;
 }
 
-// What a tensor is held of in shards: a parameter itself, or state, "optimizer.conv1.weight.mean". Nothing where the
-// rank has all of it.
-std::optional<Shape> whole_of(const Program& program, std::string_view name, const Shape& held) {
+// What a tensor is a shard of: a parameter itself, or state, "optimizer.conv1.weight.mean". Nothing where the rank has
+// all of it. A weight that the file holds transposed has another shape there, too, and is no shard.
+std::optional<Shape> whole_of(const Program& program, const models::StoredSpec& held, int ranks) {
   for (const Value parameter : program.parameters) {
     const std::string& of = program[parameter].name;
+    if (held.name == of) return spread_shape_of(program, parameter);
     const std::string start = "optimizer." + of + ".";
-    const bool is_state = name.starts_with(start) && name.find('.', start.size()) == name.npos;
-    if (!is_state && name != of) continue;
-    const Shape whole = whole_shape_of(program, parameter);
-    if (whole != held) return whole;
+    if (!held.name.starts_with(start) || held.name.find('.', start.size()) != held.name.npos) continue;
+    const Shape whole = spread_shape_of(program, parameter).value_or(program[parameter].type.shape.shape());
+    const bool is_shard = held.shape == Shape{device::shard_elements(whole.elements(), ranks)};
+    return is_shard && whole != held.shape ? std::optional(whole) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -52,11 +53,12 @@ KeptTensor make_whole(const KeptTensor& shard, const Shape& shape, const RankPar
 
 }  // namespace
 
-std::vector<KeptTensor> whole_state(std::vector<KeptTensor> tensors, const Program& program, const RankPart& part) {
-  if (!part) return tensors;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto whole = whole_of(program, tensors[i].spec.name, tensors[i].spec.shape);
-    if (whole) tensors[i] = make_whole(tensors[i], *whole, part);
+std::vector<KeptTensor> whole_state(std::vector<KeptTensor> tensors, const Program& program, program::Sharding sharding,
+                                    const RankPart& part) {
+  if (!part || sharding == program::Sharding::none) return tensors;
+  for (KeptTensor& tensor : tensors) {
+    if (const auto whole = whole_of(program, tensor.spec, part.ranks->ranks()))
+      tensor = make_whole(tensor, *whole, part);
   }
   return tensors;
 }

@@ -10,8 +10,8 @@
 namespace plimsoll::train {
 
 // Those of `tensors` that are shards, of parameters or state, get the names and shapes of the whole; reading and
-// loading one are of the rank's own shard of it. `program` is the one that keeps them.
+// loading one are of the rank's own shard of it. `program` is the one that keeps them. Without sharding there are none.
 std::vector<KeptTensor> whole_state(std::vector<KeptTensor> tensors, const program::Program& program,
-                                    const RankPart& part);
+                                    program::Sharding sharding, const RankPart& part);
 
 }  // namespace plimsoll::train

@@ -63,11 +63,12 @@ void TrainLog::checkpoint(const CheckpointFolder::Outcome& outcome) {
   line(json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
-// A log that cannot be written is no reason to end a run.
+// A log that cannot be written is no reason to end a run. What comes after a part of a line could not be read.
 void TrainLog::line(const std::string& json) {
-  std::fputs(json.c_str(), file_.get());
-  std::fputc('\n', file_.get());
-  std::fflush(file_.get());
+  if (!error_.empty()) return;
+  const bool is_written = std::fputs(json.c_str(), file_.get()) >= 0 && std::fputc('\n', file_.get()) >= 0;
+  if (is_written && std::fflush(file_.get()) == 0) return;
+  error_ = SystemError::from_errno(fmt::format("writing {}", quote(path_)), errno).what();
 }
 
 }  // namespace plimsoll::train

@@ -19,10 +19,14 @@ class TrainLog {
   void evaluation(int64_t step, const Metrics& metrics);
   void checkpoint(const CheckpointFolder::Outcome& outcome);
 
+  // What writing failed with first; no line comes after that one. Empty: all are there.
+  const std::string& error() const { return error_; }
+
  private:
   void line(const std::string& json);
 
   std::string path_;
+  std::string error_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 

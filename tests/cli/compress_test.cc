@@ -39,6 +39,7 @@ TEST(CliCompress, RefusesWhatMakesNoSense) {
   EXPECT_EQ(run_cli("compress lenet").status, 2);
   EXPECT_EQ(run_cli("compress lenet --quantize i2").status, 2);
   EXPECT_EQ(run_cli("compress lenet --quantize i8 --structured").status, 2);
+  EXPECT_EQ(run_cli("compress lenet --quantize i8 --group 16").status, 2);
   EXPECT_EQ(run_cli("estimate lenet --by layer").status, 2);
 }
 

@@ -125,6 +125,22 @@ TEST(CliRanks, GoOnFromACheckpointOnOtherNumbersOfRanks) {
   fs::remove_all(folder);
 }
 
+// GPT-2's weights are transposed in the file.
+TEST(CliRanks, GoOnFromACheckpointOfGpt2) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun";
+  const plimsoll::TemporaryFolder folder("plimsoll-ranks-");
+  const std::string train = "train gpt2-nano --seq 16 --batch 4 --budget 400MiB --steps ";
+  const std::vector<double> alone = losses_of(train + "4", 1);
+  for (const auto& [shard, ranks] : {std::pair("none", 2), std::pair("optimizer", 1)}) {
+    const std::string run = fmt::format("{}/{}", folder.path(), shard);
+    std::vector<double> losses = losses_of(fmt::format("{}2 --shard {} --checkpoint {}", train, shard, run), 2);
+    for (const double loss : losses_of(fmt::format("{}4 --checkpoint {} --resume", train, run), ranks)) {
+      losses.push_back(loss);
+    }
+    expect_near(losses, alone);
+  }
+}
+
 // Two "hosts" with names and addresses of their own, and a link between them.
 TEST(CliRanks, TrainAcrossTwoHosts) {
   if (!has_mpi()) GTEST_SKIP() << "no mpirun";

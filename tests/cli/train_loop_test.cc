@@ -105,6 +105,17 @@ TEST(CliLoop, CtrlCIsAcknowledgedAndLeavesACheckpoint) {
   EXPECT_NE(more.output.find(fmt::format("goes on after step {} ", step)), std::string::npos) << more.output;
 }
 
+TEST(CliLoop, SigtermLeavesACheckpointAndItsStatus) {
+  const Folder folder;
+  Process process(
+      words_of(fmt::format("{}--steps 100000 --checkpoint {} --log {}", kTrain, folder / "run", folder / "log")));
+  ASSERT_TRUE(wait_for_lines(folder / "log", 1));
+  process.send(SIGTERM);
+  process.wait();
+  EXPECT_EQ(process.status(), 143) << process.err;
+  EXPECT_TRUE(fs::exists(folder / "run/latest"));
+}
+
 TEST(CliLoop, TwoInterruptsEndItAtOnce) {
   const Folder folder;
   Process process(
@@ -187,6 +198,24 @@ TEST(CliLoop, BuffersOfDataGoWithTheBudget) {
   EXPECT_GT(data_bytes_planned(folder / "cut"), 2 * 512 * 784);
 }
 
+TEST(CliLoop, ABudgetThatIsTooSmallLeavesACheckpoint) {
+  const Folder folder;
+  std::ofstream(folder / "budget") << "1GiB";
+  Process process(words_of(fmt::format("{}--steps 100000 --checkpoint {} --budget-file {} --log {}", kTrain,
+                                       folder / "run", folder / "budget", folder / "log")));
+  ASSERT_TRUE(wait_for_lines(folder / "log", 1000));
+  std::ofstream(folder / "budget") << "1MiB";
+  process.wait();
+  EXPECT_EQ(process.status(), 1) << process.err;
+  EXPECT_NE(process.err.find("does not fit in 1.00 MiB"), std::string::npos) << process.err;
+  const Outcome kept = run_cli(fmt::format("inspect {} --json", folder / "run"));
+  ASSERT_EQ(kept.status, 0) << kept.output;
+  const auto lines = bytes_of(folder / "log");
+  const std::string step = nlohmann::json::parse(kept.output)["texts"]["plimsoll.step"];
+  EXPECT_NE(lines.find(fmt::format("{{\"step\":{},\"epoch\"", step)), std::string::npos) << step;
+  EXPECT_EQ(lines.find(fmt::format("{{\"step\":{},\"epoch\"", std::stoll(step) + 1)), std::string::npos) << step;
+}
+
 // The words of a text, line by line and as a whole, with what can be said of data on the command line.
 TEST(CliLoop, TrainsOnTextAndImagesAsToldOnTheCommandLine) {
   const Folder folder;
@@ -217,6 +246,12 @@ TEST(CliLoop, TrainsOnTextAndImagesAsToldOnTheCommandLine) {
   for (const char* changes : {"--crop 4", "--mean 0.5 --std 0.25", "--no-shuffle"}) EXPECT_NE(losses(changes), plain);
   EXPECT_EQ(losses("--crop 4 --flip --seed 3"), losses("--crop 4 --flip --seed 3 --workers 2"));
   EXPECT_EQ(losses("--unordered").size(), 5U);
+  write_samples(folder / "bad", 12);
+  std::fstream(folder / "bad/y.npy", std::ios::binary | std::ios::in | std::ios::out).seekp(-1, std::ios::end).put(77);
+  const Outcome skipped =
+      run_cli(fmt::format("{}--data {} --eval-data {} --skip-corrupt", lenet, folder / "images", folder / "bad"));
+  EXPECT_EQ(skipped.status, 0) << skipped.output;
+  EXPECT_NE(skipped.output.find("1 samples of the evaluation could not be read"), std::string::npos) << skipped.output;
   const Outcome wrong = run_cli(fmt::format("{}--data {} --epochs 1 --mean 1,x", gpt, folder / "t.txt"));
   EXPECT_EQ(wrong.status, 2);
   EXPECT_NE(wrong.output.find("--mean is '1,x', expected numbers"), std::string::npos) << wrong.output;
@@ -234,6 +269,7 @@ TEST(CliLoop, ADiskThatIsFullIsToldAndTheRunGoesOn) {
   EXPECT_EQ(process.status(), 0) << process.err;
   EXPECT_NE(process.err.find("no checkpoint of step 600: "), std::string::npos) << process.err;
   EXPECT_NE(process.err.find("the run goes on, and earlier checkpoints stay"), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("the log lacks lines: "), std::string::npos) << process.err;
   const auto found = nlohmann::json::parse(process.out);
   EXPECT_EQ(found["steps_done"], 600);
   EXPECT_GT(found["failed_checkpoints"], 0);
@@ -264,6 +300,17 @@ TEST(CliLoop, ACheckpointOfAnotherModelIsRefused) {
       run_cli(fmt::format("train lenet --batch 2 --steps 2 --no-measure --checkpoint {}", folder / "run"));
   EXPECT_EQ(again.status, 2);
   EXPECT_NE(again.output.find("resume it (--resume)"), std::string::npos) << again.output;
+}
+
+// The order of the data would be of another seed than what it goes on from.
+TEST(CliLoop, AnotherSeedIsRefusedWhereItIsResumed) {
+  const Folder folder;
+  const std::string run = fmt::format("train lenet --batch 2 --no-measure --checkpoint {} ", folder / "run");
+  ASSERT_EQ(run_cli(run + "--steps 1 --seed 5").status, 0);
+  const Outcome other = run_cli(run + "--steps 2 --resume");
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_NE(other.output.find("resume it with --seed 5"), std::string::npos) << other.output;
+  EXPECT_EQ(run_cli(run + "--steps 2 --resume --seed 5").status, 0);
 }
 
 TEST(CliLoop, WeightsOfACheckpointStartAnotherRun) {

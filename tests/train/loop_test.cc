@@ -155,6 +155,22 @@ TEST(Loop, AFolderWithCheckpointsIsNotWrittenOverByAccident) {
   EXPECT_THROW(weights_after(folder.path(), 2, false), ArgumentError);
 }
 
+// A plan that does not fit ends the run, and what it has learnt stays.
+TEST(Loop, SavesBeforeItIsPlannedAgain) {
+  const TemporaryFolder folder("plimsoll-loop-");
+  Training training(zoo("lenet"), training_options());
+  LoopOptions options{.steps = 9, .schedule = {.rate = 1e-3}, .checkpoint = {.folder = folder / "run"}};
+  options.between_steps = [&](const std::function<void()>& save) {
+    if (training.steps() != 3) return;
+    save();
+    throw ArgumentError("does not fit");
+  };
+  Loop loop(training, std::make_shared<Rounds>(43, kBatch), options);
+  EXPECT_THROW(loop.run(), ArgumentError);
+  ASSERT_TRUE(newest_checkpoint(folder / "run"));
+  EXPECT_EQ(Checkpoint(folder / "run").state().step, 3);
+}
+
 TEST(Loop, EndsWhenEvaluationsGetNoBetter) {
   Training training(zoo("lenet"), training_options());
   LoopOptions options{.epochs = 50, .schedule = {.rate = 0}, .patience = 2};
@@ -162,6 +178,24 @@ TEST(Loop, EndsWhenEvaluationsGetNoBetter) {
   const LoopResult result = Loop(training, std::make_shared<Rounds>(16, kBatch), options).run();
   EXPECT_EQ(result.end, EndOfLoop::no_better);
   EXPECT_EQ(result.steps, 6);  // the first is the best; two more
+}
+
+// Evaluated at its end, and again where it goes on: that counts once.
+TEST(Loop, ResumedIsAsPatientAsARunThatNeverStopped) {
+  const TemporaryFolder folder("plimsoll-loop-");
+  const auto run = [&](int64_t steps) {
+    Training training(zoo("lenet"), training_options());
+    LoopOptions options{.steps = steps,
+                        .schedule = {.rate = 0},
+                        .patience = 2,
+                        .checkpoint = {.folder = folder / "run", .resume = true}};
+    options.evaluation = std::make_shared<Rounds>(8, kBatch, true);
+    return Loop(training, std::make_shared<Rounds>(16, kBatch), options).run();
+  };
+  EXPECT_EQ(run(4).end, EndOfLoop::done);  // the second evaluation is no better
+  const LoopResult result = run(50);
+  EXPECT_EQ(result.end, EndOfLoop::no_better);
+  EXPECT_EQ(result.steps, 6);
 }
 
 // Where the loss is not a number from the start, nothing is ever better.
@@ -209,6 +243,17 @@ TEST(Loop, LogsStepsAndCutsOffWhatIsDoneAgain) {
   EXPECT_EQ(steps, (std::vector<int64_t>{1, 2, 3, 4, 5}));
   EXPECT_EQ(before[0], after[0]);
   EXPECT_GT(after[0]["process_peak_bytes"], 0);
+}
+
+TEST(Loop, TellsThatItsLogLacksLines) {
+  Training training(zoo("lenet"), training_options());
+  const auto run = [&](const std::string& log) {
+    const LoopOptions options{.steps = 2, .schedule = {.rate = 1e-3}, .log = log};
+    return Loop(training, std::make_shared<Rounds>(16, kBatch), options).run().log_error;
+  };
+  EXPECT_NE(run("/dev/full").find("No space left on device"), std::string::npos);
+  const TemporaryFolder folder("plimsoll-loop-");
+  EXPECT_EQ(run(folder / "log.jsonl"), "");
 }
 
 TEST(Loop, OptionsThatMakeNoSenseAreRefused) {

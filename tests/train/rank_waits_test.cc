@@ -72,5 +72,38 @@ TEST(RankWaits, AreOfEachCollectiveOfTheStepOnEachRank) {
   EXPECT_NEAR(found[0].waited(1), found[1].waited(1), 1e-12);
 }
 
+// Micro-batches of two samples: 2, 2 and 1 of rank 0, and 2 and 2 of rank 1, each size a program of its own.
+TEST(RankWaits, AreOfRanksWithOtherMicroBatches) {
+  std::vector<RankWaits> found(2);
+  device::ThreadRanks(2).run([&](const std::shared_ptr<device::Communicator>& group) {
+    const kernels::CommunicatorScope scope(group);
+    StepRequest request{.model = models::find_model("mlp"), .threads = 1};
+    request.step = options_of({.model = "mlp", .batch = 9});
+    const RankPart part = part_of_rank(group, 9);
+    const ModelForms model(request_of_part(request, part, program::Sharding::gradients));
+    const plan::StepForms forms = model.forms();
+    const std::vector<int64_t> sizes = plan::micro_batch_sizes(model.batch(), 2);
+    std::vector<run::Planned> programs;
+    const auto add = [&](kernels::Lowered lowered) {
+      plan::MemoryPlan memory = plan::plan_memory(lowered);
+      programs.push_back({std::move(lowered), std::move(memory)});
+    };
+    add(forms.micro_batch(sizes.front()));
+    if (sizes.back() != sizes.front()) add(forms.micro_batch(sizes.back()));
+    add(forms.update());
+    run::Session session(std::move(programs), machine_budget());
+    model.start(session.executor(), 1);
+    MicroBatchTrainer trainer(micro_batches_of(session, sizes, model.split_of({})), {.part = part});
+    for (int i = 0; i < 3; ++i) trainer.step();
+    found[static_cast<size_t>(group->rank())] = gather_waits(part, session, 1);
+  });
+  ASSERT_FALSE(found[0].collectives.empty());
+  ASSERT_EQ(found[0].collectives.size(), found[1].collectives.size());
+  for (size_t i = 0; i < found[0].collectives.size(); ++i) {
+    EXPECT_EQ(found[0].collectives[i].name, found[1].collectives[i].name);
+    EXPECT_EQ(found[0].collectives[i].seconds, found[1].collectives[i].seconds);
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::train

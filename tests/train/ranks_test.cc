@@ -305,6 +305,28 @@ TEST(RanksAgree, OnOneRefusal) {
   EXPECT_EQ(texts[2], texts[0]);
 }
 
+// What one rank takes whole is too little for the sample more that the other has, but for micro-batches: then none is
+// taken in those, in which sums would come in another order.
+TEST(RanksAgree, OnMicroBatches) {
+  const RunCase tested{.model = "lenet", .batch = 65, .form = Form::micro_batches};
+  for (const Sharding sharding : {Sharding::none, Sharding::optimizer, Sharding::gradients}) {
+    std::vector<std::string> forms(2);
+    device::ThreadRanks(2).run([&](const Ranks& group) {
+      const train::RankPart part = train::part_of_rank(group, tested.batch);
+      train::StepRequest request = request_of(tested);
+      request.recompute = false;
+      const train::ModelForms model(train::request_of_part(std::move(request), part, sharding));
+      const int64_t arena = device::least_over(*group, arena_for(tested, model.forms()));
+      const auto planned = train::peers_of(model, part).plan(model.forms(), {.budget_bytes = arena});
+      const auto* step = std::get_if<plan::StepPlan>(&planned);
+      const auto form = [&] { return step->in_micro_batches() ? "in micro-batches" : "whole"; };
+      forms[static_cast<size_t>(group->rank())] = step == nullptr ? "refused" : form();
+    });
+    EXPECT_EQ(forms[0], forms[1]) << name(sharding);
+    EXPECT_NE(forms[0], "in micro-batches") << name(sharding);
+  }
+}
+
 TEST(RanksAgree, OnTheProgram) {
   EXPECT_THROW(device::ThreadRanks(2).run([&](const Ranks& group) {
     RunCase tested{.model = "mlp", .batch = 8};

@@ -3,10 +3,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <new>
 
 #include "plimsoll/device/thread_ranks.h"
+#include "plimsoll/kernels/collective.h"
 #include "plimsoll/train/checkpoint_folder.h"
+#include "plimsoll/train/fitted_training.h"
 #include "tests/in_folder.h"
+#include "tests/train/outcome.h"
 
 namespace plimsoll::train {
 namespace {
@@ -63,6 +68,50 @@ TEST(SharedCheckpoint, IsThatOfOneProcess) {
   }
 }
 
+// Names and shapes of what a run keeps, and those that are spread over ranks.
+struct KeptByRank {
+  std::map<std::string, std::string> shapes = {};
+  std::vector<std::string> spread = {};
+};
+
+KeptByRank kept_by_rank(std::string_view model_name, program::Optimizer optimizer, program::Sharding sharding,
+                        const Group& group) {
+  StepRequest request{.model = models::find_model(model_name), .threads = 1};
+  request.step = options_of({.model = model_name, .batch = 4});
+  request.step.train.optimizer = optimizer;
+  TrainerOptions options;
+  options.part = part_of_rank(group, 4);
+  const ModelForms model(request_of_part(request, options.part, sharding));
+  FittedTraining training(model, "", options);
+  EXPECT_FALSE(training.fit(machine_budget()));
+  KeptByRank kept;
+  for (const KeptTensor& tensor : training.kept()) {
+    kept.shapes[tensor.spec.name] = tensor.spec.shape.text();
+    if (tensor.is_spread) kept.spread.push_back(tensor.spec.name);
+  }
+  return kept;
+}
+
+// Also of weights that files hold transposed, and of state that has another shape than its parameter.
+TEST(SharedCheckpoint, HasTheTensorsOfOneProcess) {
+  using program::Optimizer;
+  using program::Sharding;
+  const auto compare = [](const char* model, Optimizer optimizer, Sharding sharding) {
+    const KeptByRank alone = kept_by_rank(model, optimizer, Sharding::none, nullptr);
+    device::ThreadRanks(2).run([&](const Group& group) {
+      const kernels::CommunicatorScope scope(group);
+      const KeptByRank ours = kept_by_rank(model, optimizer, sharding, group);
+      EXPECT_EQ(ours.shapes, alone.shapes) << model << name(sharding);
+      EXPECT_EQ(ours.spread.empty(), sharding == Sharding::none) << model;
+      for (const std::string& name : ours.spread) EXPECT_TRUE(name.starts_with("optimizer.")) << name;
+    });
+  };
+  for (const Sharding sharding : {Sharding::none, Sharding::optimizer, Sharding::gradients}) {
+    compare("gpt2-nano", Optimizer::adam, sharding);
+  }
+  for (const char* model : {"mlp", "gpt2-nano"}) compare(model, Optimizer::adafactor, Sharding::none);
+}
+
 // What one rank cannot write nobody has; the checkpoint before stays.
 TEST(SharedCheckpoint, IsWholeOrAbsent) {
   const TemporaryFolder folder("plimsoll-ranks-");
@@ -88,6 +137,20 @@ TEST(SharedCheckpoint, IsWholeOrAbsent) {
   });
 }
 
+// Memory that is not there is no reason to wait for ever.
+TEST(SharedCheckpoint, WithoutMemoryIsToldAsAnyOther) {
+  const TemporaryFolder folder("plimsoll-ranks-");
+  CheckpointFolder checkpoints(folder / "run", 2, kStaging);
+  std::vector<KeptTensor> tensors = tensors_of({});
+  tensors[2].read = [](int64_t, std::span<std::byte>) { throw std::bad_alloc(); };
+  checkpoints.save(tensors, state_of(1));
+  checkpoints.wait();
+  const auto outcomes = checkpoints.outcomes();
+  ASSERT_EQ(outcomes.size(), 1U);
+  EXPECT_NE(outcomes[0].error, "");
+  EXPECT_EQ(newest_checkpoint(folder / "run"), std::nullopt);
+}
+
 // As a run leaves it that is killed while ranks write.
 TEST(SharedCheckpoint, WithoutItsNameIsRemovedByTheNextRun) {
   const TemporaryFolder folder("plimsoll-ranks-");
@@ -101,6 +164,15 @@ TEST(SharedCheckpoint, WithoutItsNameIsRemovedByTheNextRun) {
   EXPECT_EQ(newest_checkpoint(together), std::nullopt);
   CheckpointFolder(together, 2, kStaging);
   EXPECT_FALSE(fs::exists(together + "/.step-00000001.safetensors.part"));
+}
+
+// Before the first step, rather than with the first checkpoint.
+TEST(SharedCheckpoint, NeedsAFolderThatCanBeWrittenTo) {
+  EXPECT_THROW(CheckpointFolder("/proc", 2, kStaging), SystemError);
+  EXPECT_THROW(device::ThreadRanks(2).run([](const Group& group) {
+    is_shared_folder("/proc", {group, 2, group->rank(), 1});
+  }),
+               SystemError);
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ class Csv : public Source {
     std::vector<std::string_view> names;
     for (auto cell = cells.next(); cell; cell = cells.next()) {
       names.push_back(*cell);
-      has_header_ = has_header_ || !number_of(*cell);
+      has_header_ = has_header_ || (!cell->empty() && !number_of(*cell));  // an empty cell is no name
       if (names.size() > kMostColumns) throw InputError({.source = file_, .line = 1}, "more than 2^20 columns");
     }
     columns_ = static_cast<int64_t>(names.size());

@@ -281,6 +281,8 @@ TEST(Csv, TellsTheLineOfBadCells) {
   EXPECT_TRUE(has(why(4), "d.csv:5:3: found 'nan', expected a finite number"));
   EXPECT_TRUE(has(why(5), "d.csv:6:5: found label 9, expected 0 to 8"));
   EXPECT_TRUE(has(why(6), "an empty cell"));
+  EXPECT_EQ(open(folder.write("f.csv", "1,,0\n1,2,0\n"))->size(), 2);  // a value that is missing makes no header
+  EXPECT_EQ(open(folder.write("f.csv", ",a,b\n1,2,0\n"))->size(), 1);  // a name that is missing does
   EXPECT_TRUE(has(message_of<InputError>([&] { open(folder.write("e.csv", "\n\n")); }), "no lines"));
   EXPECT_TRUE(has(message_of<InputError>([&] { open(folder.write("e.csv", "a,b\n")); }), "a header alone"));
 }
