@@ -1,9 +1,12 @@
 #include "plimsoll/models/onnx/host.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "plimsoll/base/error.h"
 #include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::models::onnx_import {
@@ -100,7 +103,18 @@ bool HostTensor::is_uniform() const {
   return std::all_of(ints.begin(), ints.end(), [&](Dim x) { return x == ints[0]; });
 }
 
-HostTensor HostTensor::unfolded() const { return spread(*this, dims.shape()); }
+HostTensor HostTensor::unfolded() const {
+  const Shape shape = dims.shape();
+  if (stored != shape && shape.elements() > kMostHostElements) {
+    throw ArgumentError(fmt::format("{} numbers, which are more than are computed on the host", shape.text()));
+  }
+  return spread(*this, shape);
+}
+
+int64_t host_number(int64_t number) {
+  constexpr int64_t kLeast = INT64_MIN / 4;  // below, a Dim is no number
+  return std::max(number, kLeast);
+}
 
 HostTensor host_scalar(ElementKind kind, double value) { return host_fill(kind, {}, value); }
 

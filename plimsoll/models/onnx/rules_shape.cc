@@ -87,8 +87,9 @@ void import_range(NodeCall& call) {
     const double start = call.real_of(0, "the start");
     const double step = call.real_of(2, "the step");
     const double limit = call.real_of(1, "the limit");
-    const auto count = static_cast<int64_t>(std::max(0.0, std::ceil((limit - start) / step)));
-    call.require(count <= kMostHostElements, "more numbers than are computed on the host");
+    const double numbers = std::max(0.0, std::ceil((limit - start) / step));
+    call.require(numbers <= kMostHostElements, "more numbers than are computed on the host");
+    const auto count = static_cast<int64_t>(numbers);
     HostTensor y{ElementKind::real, {count}, Shape{count}};
     for (int64_t i = 0; i < count; ++i) y.reals.push_back(start + static_cast<double>(i) * step);
     return call.set(0, std::move(y), call.element_type(0));

@@ -1,0 +1,83 @@
+// Graphs that nobody exports: each is refused in words, or computed as ONNX says.
+#include <gtest/gtest.h>
+
+#include "plimsoll/base/error.h"
+#include "plimsoll/models/onnx/load.h"
+#include "plimsoll/train/inference.h"
+#include "tests/models/onnx_graphs.h"
+
+namespace plimsoll::models {
+namespace {
+
+using onnx::TensorProto;
+
+std::string message_of(const GraphWriter& graph) {
+  try {
+    parse_onnx(graph.bytes(), "model.onnx").build({.training = false}, Size::full);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_refused(const GraphWriter& graph, std::string_view why) {
+  const std::string message = message_of(graph);
+  EXPECT_NE(message.find(why), std::string::npos) << message;
+}
+
+std::vector<float> run(const GraphWriter& graph, const std::vector<float>& x, int64_t batch) {
+  train::Inference inference(parse_onnx(graph.bytes(), "model.onnx"), {.batch = batch, .threads = 1});
+  return inference.run(train::ArrayBatch({{"x", std::span<const float>(x)}}));
+}
+
+// x[N, 4] to y.
+GraphWriter graph_of_rows(int opset = 18) {
+  GraphWriter graph(opset);
+  graph.input("x", {"N", "4"});
+  graph.output("y");
+  return graph;
+}
+
+// What a graph computes on the host is held; a few bytes of a file must not ask for more than that.
+TEST(OnnxHostile, ConstantsWithoutEndTakeNoMemory) {
+  const auto ones = [](int64_t count) {
+    GraphWriter graph = graph_of_rows();
+    graph.integers("count", {count});
+    graph.integers("one", {1});
+    graph.node("ConstantOfShape", {"count"}, {"ones"});
+    return graph;
+  };
+  GraphWriter shape = ones(int64_t{1} << 37);
+  shape.node("Cast", {"ones"}, {"whole"})->add_attribute()->set_name("to");
+  shape.model.mutable_graph()->mutable_node(1)->mutable_attribute(0)->set_i(TensorProto::INT64);
+  shape.node("Reshape", {"x", "whole"}, {"y"});
+  expect_refused(shape, "more than are computed on the host");
+
+  GraphWriter slice = ones(int64_t{1} << 37);
+  slice.integers("far", {int64_t{1} << 36});
+  slice.node("Slice", {"ones", "one", "far"}, {"most"});
+  slice.node("ReduceSum", {"most"}, {"sum"});
+  slice.node("Add", {"x", "sum"}, {"y"});
+  EXPECT_EQ(message_of(slice), "no error");
+
+  GraphWriter matrix = graph_of_rows();
+  matrix.integers("size", {int64_t{1} << 30, int64_t{1} << 30});
+  matrix.node("ConstantOfShape", {"size"}, {"zeros"});
+  matrix.node("Trilu", {"zeros"}, {"part"});
+  matrix.node("ReduceMax", {"part"}, {"most"});
+  matrix.node("Add", {"x", "most"}, {"y"});
+  EXPECT_EQ(message_of(matrix), "no error");
+
+  GraphWriter range = graph_of_rows();
+  for (const auto& [name, number] : {std::pair("start", int64_t{0}), {"limit", INT64_MAX}, {"step", INT64_MAX - 1}}) {
+    range.integers(name, {number})->clear_dims();
+  }
+  range.node("Range", {"start", "limit", "step"}, {"shape"});
+  range.node("Size", {"shape"}, {"two"});
+  GraphWriter::set(range.node("Cast", {"two"}, {"number"}), "to", TensorProto::FLOAT);
+  range.node("Add", {"x", "number"}, {"y"});
+  EXPECT_EQ(run(range, {1, 2, 3, 4}, 1), (std::vector<float>{3, 4, 5, 6}));
+}
+
+}  // namespace
+}  // namespace plimsoll::models
