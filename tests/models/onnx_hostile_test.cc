@@ -38,6 +38,35 @@ GraphWriter graph_of_rows(int opset = 18) {
   return graph;
 }
 
+// "From the start" and "to the end" are the least and the largest number in what exporters write.
+TEST(OnnxHostile, NumbersOfAttributesMayBeTheLeastAndTheLargest) {
+  GraphWriter old = graph_of_rows(9);
+  onnx::NodeProto* slice = old.node("Slice", {"x"}, {"y"});
+  GraphWriter::set(slice, "starts", std::vector<int64_t>{INT64_MIN});
+  GraphWriter::set(slice, "ends", std::vector<int64_t>{INT64_MAX});
+  GraphWriter::set(slice, "axes", std::vector<int64_t>{1});
+  EXPECT_EQ(run(old, {1, 2, 3, 4}, 1), (std::vector<float>{1, 2, 3, 4}));
+
+  GraphWriter graph = graph_of_rows();
+  GraphWriter::set(graph.node("Constant", {}, {"end"}), "value_int", INT64_MAX);
+  graph.integers("one", {1});
+  graph.integers("zero", {0});
+  graph.node("Unsqueeze", {"end", "zero"}, {"ends"});
+  graph.node("Slice", {"x", "one", "ends", "one"}, {"y"});
+  EXPECT_EQ(run(graph, {1, 2, 3, 4}, 1), (std::vector<float>{2, 3, 4}));
+
+  GraphWriter filled = graph_of_rows();
+  filled.integers("one", {1});
+  TensorProto* value = filled.node("ConstantOfShape", {"one"}, {"ends"})->add_attribute()->mutable_t();
+  filled.model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->set_name("value");
+  filled.model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->set_type(onnx::AttributeProto::TENSOR);
+  value->set_data_type(TensorProto::INT64);
+  value->add_dims(1);
+  value->add_int64_data(INT64_MAX);
+  filled.node("Slice", {"x", "one", "ends", "one"}, {"y"});
+  EXPECT_EQ(run(filled, {1, 2, 3, 4}, 1), (std::vector<float>{2, 3, 4}));
+}
+
 // What a graph computes on the host is held; a few bytes of a file must not ask for more than that.
 TEST(OnnxHostile, ConstantsWithoutEndTakeNoMemory) {
   const auto ones = [](int64_t count) {

@@ -36,9 +36,12 @@ inline constexpr int64_t kMostHostElements = int64_t{1} << 22;
 int64_t host_number(int64_t number);
 
 HostTensor host_scalar(ElementKind kind, double value);
+HostTensor host_integer(int64_t value);
 HostTensor host_ints(std::span<const Dim> values);  // one dimension
 // Every element is `value`.
 HostTensor host_fill(ElementKind kind, const Dims& dims, double value);
+// Every element is the first of `x`, which has one.
+HostTensor host_fill(const HostTensor& x, const Dims& dims);
 HostTensor read_host(const TensorData& data);
 
 // 1, 0 or -1 as a is more than, equal to or less than b for all sizes of at least 1; nothing when that depends on them.

@@ -21,9 +21,7 @@ namespace p = program;
 bool set_uniform(NodeCall& call, const Dims& dims) {
   const HostTensor* known = call.try_host(0);
   if (known == nullptr || known->count() == 0 || !known->is_uniform()) return false;
-  if (!known->is_real() && !known->ints[0].is_constant()) return false;
-  const double all = known->is_real() ? known->reals[0] : static_cast<double>(known->ints[0].constant());
-  call.set(0, host_fill(known->kind, dims, all), call.element_type(0));
+  call.set(0, host_fill(*known, dims), call.element_type(0));
   return true;
 }
 

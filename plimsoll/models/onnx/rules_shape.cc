@@ -50,8 +50,7 @@ void import_constant(NodeCall& call) {
     return reals(values, {static_cast<int64_t>(values.size())});
   }
   if (call.attribute("value_int") != nullptr) {
-    return call.set(0, host_scalar(ElementKind::integer, static_cast<double>(call.integer("value_int", 0))),
-                    TensorProto::INT64);
+    return call.set(0, host_integer(call.integer("value_int", 0)), TensorProto::INT64);
   }
   if (call.attribute("value_ints") != nullptr) {
     std::vector<Dim> values;
@@ -71,8 +70,7 @@ void import_constant_of_shape(NodeCall& call) {
     value = read_host(data);
     type = data.element_type();
   }
-  const double number = value.is_real() ? value.reals[0] : static_cast<double>(value.ints[0].constant());
-  call.set(0, host_fill(value.kind, Dims(dims), number), type);
+  call.set(0, host_fill(value, Dims(dims)), type);
 }
 
 // 0, 1, 2, ..
