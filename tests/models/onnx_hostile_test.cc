@@ -67,6 +67,17 @@ TEST(OnnxHostile, NumbersOfAttributesMayBeTheLeastAndTheLargest) {
   EXPECT_EQ(run(filled, {1, 2, 3, 4}, 1), (std::vector<float>{2, 3, 4}));
 }
 
+TEST(OnnxHostile, ConstantsThatLackAnOperandAreRefused) {
+  for (const char* op : {"Where", "Range", "Max", "Concat"}) {
+    GraphWriter graph = graph_of_rows();
+    graph.integers("a", {1});
+    graph.integers("b", {4});
+    GraphWriter::set(graph.node(op, {"a", "b", ""}, {"shape"}), "axis", 0);
+    graph.node("Reshape", {"x", "shape"}, {"y"});
+    expect_refused(graph, "operand 2 is missing");
+  }
+}
+
 // What a graph computes on the host is held; a few bytes of a file must not ask for more than that.
 TEST(OnnxHostile, ConstantsWithoutEndTakeNoMemory) {
   const auto ones = [](int64_t count) {

@@ -409,7 +409,9 @@ bool fold_node(NodeCall& call, const std::vector<const HostTensor*>& operands) {
   const auto rule = fold_rules().find(call.node.op_type());
   if (rule == fold_rules().end() || operands.empty() || operands[0] == nullptr) return false;
   if (operands.size() < least_operands(call.node.op_type())) return false;
-  if (operands.size() >= 2 && operands[1] == nullptr) return false;
+  // Slice may go without axes and have steps.
+  const bool is_whole = std::find(operands.begin(), operands.end(), nullptr) == operands.end();
+  if (!is_whole && call.node.op_type() != "Slice") return false;
   auto folded = rule->second(call, operands);
   if (!folded) return false;
   const ElementKind kind = folded->kind;
