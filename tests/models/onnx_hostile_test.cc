@@ -119,5 +119,36 @@ TEST(OnnxHostile, ConstantsWithoutEndTakeNoMemory) {
   EXPECT_EQ(run(range, {1, 2, 3, 4}, 1), (std::vector<float>{3, 4, 5, 6}));
 }
 
+// 64 times 2^58 is zero in 64 bits.
+TEST(OnnxHostile, TensorsOfMoreBitsThanCountAreRefused) {
+  for (const auto& [type, elements] : {std::pair{TensorProto::DOUBLE, int64_t{1} << 58},
+                                       {TensorProto::FLOAT, int64_t{1} << 59},
+                                       {TensorProto::INT64, int64_t{1} << 58}}) {
+    GraphWriter graph = graph_of_rows();
+    TensorProto* tensor = graph.model.mutable_graph()->add_initializer();
+    tensor->set_name("w");
+    tensor->set_data_type(type);
+    tensor->add_dims(elements);
+    tensor->set_raw_data("");
+    graph.node("Add", {"x", "w"}, {"y"});
+    expect_refused(graph, "tensor 'w' has 0 bytes, expected");
+  }
+}
+
+TEST(OnnxHostile, FourBitNumbersInFieldsAreRead) {
+  constexpr int kInt4 = 22;
+  GraphWriter graph = graph_of_rows(21);
+  TensorProto* tensor = graph.model.mutable_graph()->add_initializer();
+  tensor->set_name("w");
+  tensor->set_data_type(kInt4);
+  tensor->add_dims(3);
+  tensor->add_int32_data(0xF1);  // 1, -1
+  tensor->add_int32_data(0x07);  // 7
+  GraphWriter::set(graph.node("Cast", {"w"}, {"reals"}), "to", TensorProto::FLOAT);
+  graph.node("ReduceSum", {"reals"}, {"sum"});
+  graph.node("Add", {"x", "sum"}, {"y"});
+  EXPECT_EQ(run(graph, {0, 0, 0, 1}, 1), (std::vector<float>{7, 7, 7, 8}));
+}
+
 }  // namespace
 }  // namespace plimsoll::models
