@@ -150,5 +150,49 @@ TEST(OnnxHostile, FourBitNumbersInFieldsAreRead) {
   EXPECT_EQ(run(graph, {0, 0, 0, 1}, 1), (std::vector<float>{7, 7, 7, 8}));
 }
 
+TEST(OnnxHostile, OperandsOfTheWrongKindAreRefused) {
+  GraphWriter gather = graph_of_rows();
+  gather.weight("place", {}, {1});
+  GraphWriter::set(gather.node("Gather", {"x", "place"}, {"y"}), "axis", 1);
+  EXPECT_NE(message_of(gather), "no error");
+
+  GraphWriter trilu;
+  trilu.input("x", {"N"});
+  trilu.node("Trilu", {"x"}, {"y"});
+  trilu.output("y");
+  expect_refused(trilu, "the operand must be matrices");
+
+  GraphWriter transposed;
+  transposed.input("x", {"N", "1", "4", "4"});
+  transposed.weight("w", {1, 1, 2, 2}, {1, 1, 1, 1});
+  GraphWriter::set(transposed.node("ConvTranspose", {"x", "w"}, {"y"}), "output_shape", std::vector<int64_t>{5});
+  transposed.output("y");
+  expect_refused(transposed, "output_shape has 1 numbers, expected 2");
+}
+
+TEST(OnnxHostile, ALoopWhoseConditionIsNoTruthIsRefused) {
+  GraphWriter graph = graph_of_rows();
+  graph.integers("turns", {3})->clear_dims();
+  graph.weight("real", {}, {1});
+  onnx::AttributeProto* body = graph.node("Loop", {"turns", "", "real"}, {"last"})->add_attribute();
+  body->set_name("body");
+  body->set_type(onnx::AttributeProto::GRAPH);
+  for (const char* name : {"turn", "holds", "value"}) body->mutable_g()->add_input()->set_name(name);
+  for (const char* name : {"value", "value"}) body->mutable_g()->add_output()->set_name(name);
+  graph.node("Add", {"x", "last"}, {"y"});
+  expect_refused(graph, "the condition of the loop is no truth value");
+}
+
+TEST(OnnxHostile, NothingPutTogetherIsNothing) {
+  GraphWriter graph = graph_of_rows();
+  graph.integers("a", {});
+  graph.integers("b", {});
+  GraphWriter::set(graph.node("Concat", {"a", "b"}, {"none"}), "axis", 0);
+  graph.node("Size", {"none"}, {"count"});
+  GraphWriter::set(graph.node("Cast", {"count"}, {"number"}), "to", TensorProto::FLOAT);
+  graph.node("Add", {"x", "number"}, {"y"});
+  EXPECT_EQ(run(graph, {1, 2, 3, 4}, 1), (std::vector<float>{1, 2, 3, 4}));
+}
+
 }  // namespace
 }  // namespace plimsoll::models

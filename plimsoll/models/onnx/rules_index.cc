@@ -36,7 +36,7 @@ void import_gather(NodeCall& call) {
   if (set_uniform(call, dims)) return;
   // One place that is known is a view.
   if (const HostTensor* place = call.try_host(1);
-      place != nullptr && index.elements() == Dim(1) && place->count() == 1) {
+      place != nullptr && !place->is_real() && index.elements() == Dim(1) && place->count() == 1) {
     const Dim at = place->ints[0];
     const Dim start = at.is_constant() && at.constant() < 0 ? shape[axis] + at : at;
     if (start.is_constant() && shape[axis].is_constant() &&

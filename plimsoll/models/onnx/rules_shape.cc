@@ -152,6 +152,7 @@ void import_concat(NodeCall& call) {
     if (shape.rank() == 1 && shape[0] == Dim(0) && call.inputs() > 1) continue;
     parts.push_back(call.value(i));
   }
+  if (parts.empty()) return call.set_same(call.value(0));
   call.set_same(parts.size() == 1 ? parts[0] : p::concat(call.b, parts, axis));
 }
 
@@ -323,6 +324,7 @@ void import_space_to_depth(NodeCall& call) {
 void import_trilu(NodeCall& call) {
   Builder& b = call.b;
   const Dims s = call.shape(0);
+  if (s.rank() < 2) call.reject("the operand must be matrices");
   const int64_t k = call.has(1) ? call.int_of(1, "k") : 0;
   const Value rows = p::reshape(b, count_up(call, s.back(2)), {s.back(2), 1});
   const Value columns = p::reshape(b, count_up(call, s.back()), {1, s.back()});
