@@ -194,5 +194,14 @@ TEST(OnnxHostile, NothingPutTogetherIsNothing) {
   EXPECT_EQ(run(graph, {1, 2, 3, 4}, 1), (std::vector<float>{1, 2, 3, 4}));
 }
 
+TEST(OnnxHostile, AnInputThatIsNotThereIsToldBesideThoseThatAre) {
+  try {
+    parse_onnx(graph_of_rows().bytes(), "model.onnx", {.inputs = {{"ids", {1, 4}}}});
+    FAIL();
+  } catch (const ArgumentError& error) {
+    EXPECT_STREQ(error.what(), "model.onnx has no input 'ids'; it has 'x'");
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::models
