@@ -1,6 +1,8 @@
 // Graphs that nobody exports: each is refused in words, or computed as ONNX says.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "plimsoll/base/error.h"
 #include "plimsoll/models/onnx/load.h"
 #include "plimsoll/train/inference.h"
@@ -201,6 +203,29 @@ TEST(OnnxHostile, AnInputThatIsNotThereIsToldBesideThoseThatAre) {
   } catch (const ArgumentError& error) {
     EXPECT_STREQ(error.what(), "model.onnx has no input 'ids'; it has 'x'");
   }
+}
+
+// Unnamed constants share one name, with numbers behind it.
+TEST(OnnxHostile, ManyConstantsAreReadInTimeThatGrowsAsTheyDo) {
+  const auto seconds = [](int count) {
+    GraphWriter graph = graph_of_rows();
+    std::string last = "x";
+    for (int i = 0; i < count; ++i) {
+      const std::string name = "k" + std::to_string(i);
+      onnx::AttributeProto* value = graph.node("Constant", {}, {name})->add_attribute();
+      value->set_name("value_floats");
+      value->set_type(onnx::AttributeProto::FLOATS);
+      for (const float one : {1.0F, 2.0F, 3.0F, static_cast<float>(i)}) value->add_floats(one);
+      graph.node("Add", {last, name}, {"sum" + std::to_string(i)});
+      last = "sum" + std::to_string(i);
+    }
+    graph.node("Identity", {last}, {"y"});
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(message_of(graph), "no error");
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const double few = seconds(1000);
+  EXPECT_LT(seconds(4000), 10 * few + 0.2);
 }
 
 }  // namespace
