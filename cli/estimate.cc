@@ -279,7 +279,7 @@ models::StepOptions asked_of(const EstimateOptions& options) {
 report::StepHistory history_of(const EstimateOptions& given, const Report& report) {
   const Program program = models::build_step(report.model, report.asked);
   if (!report.without_scratch.empty()) return report::history_of(program);
-  kernels::Lowered lowered = kernels::prepare(program, {.threads = given.step.threads});
+  kernels::Lowered lowered = kernels::prepare(program, {.device = given.step.device, .threads = given.step.threads});
   std::vector<double> seconds = train::KnownCosts().of(lowered).seconds;
   return report::history_of(std::move(lowered), std::move(seconds));
 }
@@ -291,12 +291,18 @@ void write_files(const EstimateOptions& given, const Report& report) {
     write_file(given.page.chrome_trace, report::chrome_trace(history, title_of(report)));
   }
   write_page(given.page, [&] {
-    const Budget machine = machine_budget();
+    const bool is_card = given.step.device.starts_with("cuda");
+    const Budget memory = is_card ? device::find_device(given.step.device).budget() : machine_budget();
+    const bool with_kernels = report.without_scratch.empty();
     return report::estimate_page(
         {.title = title_of(report),
-         .request = {.model = report.model, .step = report.asked, .allow = given.allow, .threads = given.step.threads},
-         .with_kernels = report.without_scratch.empty(),
-         .limit = report::PageFigure{"this machine", machine.bytes, machine.source}},
+         .request = {.model = report.model,
+                     .step = report.asked,
+                     .allow = given.allow,
+                     .device = with_kernels ? given.step.device : "cpu",
+                     .threads = given.step.threads},
+         .with_kernels = with_kernels,
+         .limit = report::PageFigure{is_card ? given.step.device : "this machine", memory.bytes, memory.source}},
         history);
   });
 }
