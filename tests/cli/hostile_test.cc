@@ -264,6 +264,30 @@ TEST(CliArguments, OfOtherVerbsAreCheckedAlike) {
   }
 }
 
+// What would be left out in silence, a file that is not written above all.
+TEST(CliArguments, ThatWouldDoNothingAreRefused) {
+  for (const Nonsense& nonsense :
+       {Nonsense{{"estimate", "mlp", "--gpu", "l4"}, "--gpu, --steps and --fake-data are for a script"},
+        {{"estimate", "mlp", "--steps", "3"}, "are for a script"},
+        {{"estimate", "mlp", "--budget", "1GiB"}, "`plimsoll plan mlp --budget 1GiB`"},
+        {{"estimate", "mlp", "--by", "module", "--dot", "/nowhere/x"}, "prints a table"},
+        {{"estimate", "mlp", "--by", "module", "--html", "/nowhere/x"}, "prints a table"},
+        {{"estimate", "--dot", "/nowhere/x", "--", "true", "1"}, "not for a script"},
+        {{"plan", "mlp", "--budget", "1GiB", "--max-batch", "-o", "/nowhere/x"}, "of a plan that is made"},
+        {{"plan", "mlp", "--budget", "1GiB", "--max-batch", "--dot", "/nowhere/x"}, "of a plan that is made"},
+        {{"plan", "--check", "/nowhere/x", "--budget", "1GiB"}, "--check takes the budget from the plan's file"}}) {
+    Process process(nonsense.arguments);
+    EXPECT_EQ(process.wait().status(), 2) << text_of(nonsense.arguments) << process.err;
+    EXPECT_NE(process.err.find(nonsense.says), std::string::npos) << text_of(nonsense.arguments) << process.err;
+  }
+}
+
+TEST(CliJson, OfAnotherProgramsCommandLineIsNotOurs) {
+  Process process({"exec", "--events", "0", "--", "true", "--json"});
+  EXPECT_EQ(process.wait().status(), 2) << process.err;
+  EXPECT_EQ(process.out, "");
+}
+
 TEST(CliJson, IsPrintedForErrorsAndRefusalsToo) {
   const auto json_of = [](const Arguments& arguments, int status) {
     Process process(arguments);
