@@ -117,7 +117,7 @@ std::optional<report::Batches> largest_batches(const PlanVerb& verb, int64_t bud
   of_whole.deadline = options.deadline.share(0.5);
   auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, of_whole, batch); }, most);
   if (!whole) return std::nullopt;
-  report::Batches found{std::move(*whole), std::nullopt};
+  report::Batches found{std::move(*whole), std::nullopt, of_whole.deadline.has_passed()};
   const train::ModelForms model(request_of(verb.step, verb.form()));
   const plan::StepForms forms = model.least_forms();
   const bool can_cut = forms.micro_batch && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
@@ -126,6 +126,7 @@ std::optional<report::Batches> largest_batches(const PlanVerb& verb, int64_t bud
     return forms.micro_batch(samples);
   };
   if (can_cut) found.micro_batch = plan::find_largest_batch(micro_batch, costs, options, most);
+  found.cut_short = found.cut_short || options.deadline.has_passed();
   return found;
 }
 

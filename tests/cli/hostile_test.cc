@@ -359,6 +359,16 @@ TEST(CliTimeLimit, HoldsForRefusalsAndTheirAlternatives) {
   EXPECT_LT(seconds_of({"plan", "gpt2-xl", "--budget", "1GiB", "--time-limit", "0.1"}), 6);
 }
 
+TEST(CliTimeLimit, ThatCutsTheSearchForTheLargestBatchIsTold) {
+  const auto is_cut_short = [](const Arguments& arguments) {
+    Process process(arguments);
+    EXPECT_EQ(process.wait().status(), 0) << process.err;
+    return Json::parse(process.out)["cut_short"].get<bool>();
+  };
+  EXPECT_TRUE(is_cut_short({"plan", "resnet50", "--budget", "2GiB", "--max-batch", "--json", "--time-limit", "1"}));
+  EXPECT_FALSE(is_cut_short({"plan", "mlp", "--budget", "10MiB", "--max-batch", "--json", "--time-limit", "600"}));
+}
+
 TEST(CliBudgetFile, ACutIsToldBesideThePeakSinceThen) {
   if (plimsoll::kSanitized) GTEST_SKIP() << "a sanitizer's own memory grows as it likes";
   const TempFolder folder;
