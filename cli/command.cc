@@ -58,6 +58,7 @@ std::vector<std::string> option_names(const CLI::App& verb) {
 // The first option that the verb does not have.
 std::optional<std::string> find_unknown_option(const CLI::App& verb) {
   for (const std::string& text : verb.remaining()) {
+    if (text == "--") break;  // what follows is another program's
     if (text.size() > 1 && text[0] == '-') return text.substr(0, text.find('='));
   }
   return std::nullopt;

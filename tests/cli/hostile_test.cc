@@ -257,7 +257,10 @@ TEST(CliArguments, OfOtherVerbsAreCheckedAlike) {
                                    {{"trian", "mlp"}, "there is no verb 'trian'; did you mean train? "},
                                    {{"explian", "x"}, "did you mean explain? "},
                                    {{}, "a verb is missing"},
-                                   {{"plan", "mlp", "--no-recompte"}, "did you mean --no-recompute? "}}) {
+                                   {{"plan", "mlp", "--no-recompte"}, "did you mean --no-recompute? "},
+                                   {{"exec", "--budget", "0", "--", "true"}, "a budget must be more than nothing"},
+                                   {{"exec", "--"}, "COMMAND is required"},
+                                   {{"replay", kTrace, "--page", "1TiB"}, "from 256 to 1 GiB"}}) {
     Process process(nonsense.arguments);
     EXPECT_EQ(process.wait().status(), 2) << text_of(nonsense.arguments) << process.err;
     EXPECT_NE(process.err.find(nonsense.says), std::string::npos) << text_of(nonsense.arguments) << process.err;
