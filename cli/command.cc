@@ -20,6 +20,8 @@
 namespace plimsoll::cli {
 namespace {
 
+bool has_words_after_dashes = false;
+
 template <class N>
 bool is_number(const std::string& text) {
   N value = 0;
@@ -198,12 +200,15 @@ Option Command::option(const std::string& name) const { return Option(app_->get_
 
 void Command::callback(const std::function<void()>& run) const { app_->callback(run); }
 
+bool has_other_command() { return has_words_after_dashes; }
+
 std::string run_command_line(int argc, char** argv, const std::function<void(const Command&)>& add_verbs) {
   CLI::App app("Plimsoll runs deep learning inside a memory budget: predict, plan, run, explain.", "plimsoll");
   app.set_version_flag("--version", PLIMSOLL_VERSION);
   app.require_subcommand(1);
   app.footer("plimsoll --completion bash|zsh|fish prints a completion script, --man the manual page.");
   app.get_formatter()->column_width(34);
+  has_words_after_dashes = std::find(argv, argv + argc, std::string_view("--")) < argv + argc - 1;
   add_verbs(Command(app));
   if (std::string wrong = find_empty_value(argc, argv); !wrong.empty()) return wrong;
   if (const auto text = generated_text(app, argc, argv)) {

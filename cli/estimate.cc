@@ -423,7 +423,7 @@ void add_estimate(const Command& app, int& status) {
       .in_range(1, 1e9);
   verb.add_flag("--fake-data", script.fake_data, "For a script: one batch of each data loader, again and again");
   verb.callback([options, &status] {
-    if (!options->script.command.empty()) {
+    if (has_other_command() || !options->script.command.empty()) {
       status = run_script(*options);
       return;
     }

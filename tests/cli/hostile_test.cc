@@ -275,7 +275,7 @@ TEST(CliArguments, ThatWouldDoNothingAreRefused) {
         {{"estimate", "mlp", "--budget", "1GiB"}, "`plimsoll plan mlp --budget 1GiB`"},
         {{"estimate", "mlp", "--by", "module", "--dot", "/nowhere/x"}, "prints a table"},
         {{"estimate", "mlp", "--by", "module", "--html", "/nowhere/x"}, "prints a table"},
-        {{"estimate", "--dot", "/nowhere/x", "--", "true", "1"}, "not for a script"},
+        {{"estimate", "--dot", "/nowhere/x", "--", "true"}, "not for a script"},
         {{"plan", "mlp", "--budget", "1GiB", "--max-batch", "-o", "/nowhere/x"}, "of a plan that is made"},
         {{"plan", "mlp", "--budget", "1GiB", "--max-batch", "--dot", "/nowhere/x"}, "of a plan that is made"},
         {{"plan", "--check", "/nowhere/x", "--budget", "1GiB"}, "--check takes the budget from the plan's file"}}) {
