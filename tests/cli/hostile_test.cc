@@ -346,6 +346,19 @@ TEST(CliPlanFiles, ThatAreDamagedAreToldInOurWords) {
   EXPECT_NE(told.find("scratch at 123456789012345"), std::string::npos) << told;
 }
 
+// JSON cannot hold the name of such a file.
+TEST(CliPlanFiles, OfModelsWhoseNamesAreNoTextAreRefused) {
+  const TempFolder folder;
+  const std::string model = folder.path() + "/mlp\xff.onnx";
+  Process exported({"export", "mlp", "--batch", "1", "-o", model});
+  ASSERT_EQ(exported.wait().status(), 0) << exported.err;
+  for (const char* option : {"-o", "--manifest"}) {
+    Process process({"plan", model, "--budget", "1GiB", option, folder.path() + "/written.json"});
+    EXPECT_EQ(process.wait().status(), 2) << process.err;
+    EXPECT_NE(process.err.find("rename the model's file"), std::string::npos) << process.err;
+  }
+}
+
 TEST(CliTimeLimit, HoldsForRefusalsAndTheirAlternatives) {
   const auto seconds_of = [](const Arguments& arguments) {
     rusage before{};
