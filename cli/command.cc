@@ -20,6 +20,8 @@
 namespace plimsoll::cli {
 namespace {
 
+bool has_words_after_dashes = false;
+
 template <class N>
 bool is_number(const std::string& text) {
   N value = 0;
@@ -58,6 +60,7 @@ std::vector<std::string> option_names(const CLI::App& verb) {
 // The first option that the verb does not have.
 std::optional<std::string> find_unknown_option(const CLI::App& verb) {
   for (const std::string& text : verb.remaining()) {
+    if (text == "--") break;  // what follows is another program's
     if (text.size() > 1 && text[0] == '-') return text.substr(0, text.find('='));
   }
   return std::nullopt;
@@ -197,12 +200,15 @@ Option Command::option(const std::string& name) const { return Option(app_->get_
 
 void Command::callback(const std::function<void()>& run) const { app_->callback(run); }
 
+bool has_other_command() { return has_words_after_dashes; }
+
 std::string run_command_line(int argc, char** argv, const std::function<void(const Command&)>& add_verbs) {
   CLI::App app("Plimsoll runs deep learning inside a memory budget: predict, plan, run, explain.", "plimsoll");
   app.set_version_flag("--version", PLIMSOLL_VERSION);
   app.require_subcommand(1);
   app.footer("plimsoll --completion bash|zsh|fish prints a completion script, --man the manual page.");
   app.get_formatter()->column_width(34);
+  has_words_after_dashes = std::find(argv, argv + argc, std::string_view("--")) < argv + argc - 1;
   add_verbs(Command(app));
   if (std::string wrong = find_empty_value(argc, argv); !wrong.empty()) return wrong;
   if (const auto text = generated_text(app, argc, argv)) {

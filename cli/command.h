@@ -57,5 +57,6 @@ class Command {
 // Parses the arguments and runs the verb that they name. Help and versions are printed. What is wrong with the
 // arguments; empty: nothing.
 std::string run_command_line(int argc, char** argv, const std::function<void(const Command&)>& add_verbs);
+bool has_other_command();  // whether words follow --
 
 }  // namespace plimsoll::cli

@@ -279,7 +279,7 @@ models::StepOptions asked_of(const EstimateOptions& options) {
 report::StepHistory history_of(const EstimateOptions& given, const Report& report) {
   const Program program = models::build_step(report.model, report.asked);
   if (!report.without_scratch.empty()) return report::history_of(program);
-  kernels::Lowered lowered = kernels::prepare(program, {.threads = given.step.threads});
+  kernels::Lowered lowered = kernels::prepare(program, {.device = given.step.device, .threads = given.step.threads});
   std::vector<double> seconds = train::KnownCosts().of(lowered).seconds;
   return report::history_of(std::move(lowered), std::move(seconds));
 }
@@ -291,14 +291,38 @@ void write_files(const EstimateOptions& given, const Report& report) {
     write_file(given.page.chrome_trace, report::chrome_trace(history, title_of(report)));
   }
   write_page(given.page, [&] {
-    const Budget machine = machine_budget();
+    const bool is_card = given.step.device.starts_with("cuda");
+    const Budget memory = is_card ? device::find_device(given.step.device).budget() : machine_budget();
+    const bool with_kernels = report.without_scratch.empty();
     return report::estimate_page(
         {.title = title_of(report),
-         .request = {.model = report.model, .step = report.asked, .allow = given.allow, .threads = given.step.threads},
-         .with_kernels = report.without_scratch.empty(),
-         .limit = report::PageFigure{"this machine", machine.bytes, machine.source}},
+         .request = {.model = report.model,
+                     .step = report.asked,
+                     .allow = given.allow,
+                     .device = with_kernels ? given.step.device : "cpu",
+                     .threads = given.step.threads},
+         .with_kernels = with_kernels,
+         .limit = report::PageFigure{is_card ? given.step.device : "this machine", memory.bytes, memory.source}},
         history);
   });
+}
+
+// Options of other forms of the verb would do nothing in silence.
+void require_model_options(const EstimateOptions& given) {
+  const ScriptOptions script;
+  if (given.script.gpu != script.gpu || given.script.steps != script.steps || given.script.fake_data) {
+    throw ArgumentError(
+        "--gpu, --steps and --fake-data are for a script, whose command stands after --; a model's card is --device "
+        "cuda:h200");
+  }
+  if (!given.budget.empty() && given.ranks.shard != train::kAutoSharding) {
+    throw ArgumentError(fmt::format(
+        "--budget is of each rank, for --shard auto; `plimsoll plan {} --budget {}` makes a step fit into one",
+        given.step.model, given.budget));
+  }
+  if (!given.by.empty() && (given.page.wants_any() || !given.dot.empty() || given.ranks.ranks > 1)) {
+    throw ArgumentError("--by module prints a table: leave --html, --open, --chrome-trace, --dot and --ranks out");
+  }
 }
 
 void run(const EstimateOptions& given) {
@@ -356,6 +380,7 @@ void run_by_module(const EstimateOptions& given) {
 
 // The first word after -- was taken for the model.
 int run_script(const EstimateOptions& given) {
+  if (!given.dot.empty() || !given.by.empty()) throw ArgumentError("--dot and --by are for a model, not for a script");
   ScriptOptions script = given.script;
   script.command.insert(script.command.begin(), given.step.model);
   script.json = given.step.json;
@@ -398,9 +423,12 @@ void add_estimate(const Command& app, int& status) {
       .in_range(1, 1e9);
   verb.add_flag("--fake-data", script.fake_data, "For a script: one batch of each data loader, again and again");
   verb.callback([options, &status] {
-    if (!options->by.empty()) return run_by_module(*options);
-    if (options->script.command.empty()) return run(*options);
-    status = run_script(*options);
+    if (has_other_command() || !options->script.command.empty()) {
+      status = run_script(*options);
+      return;
+    }
+    require_model_options(*options);
+    options->by.empty() ? run(*options) : run_by_module(*options);
   });
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -25,12 +24,11 @@ void run(const ExportVerb& verb) {
   models::ExportOptions options{.seed = verb.seed};
   if (verb.step.batch) options.sizes["batch"] = *verb.step.batch;
   if (verb.step.sequence) options.sizes["sequence"] = *verb.step.sequence;
-  models::export_onnx(info, verb.output, options);
-  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(verb.output));
+  const int64_t bytes = models::export_onnx(info, verb.output, options);
   if (verb.step.json) {
     return print_json({{"model", verb.step.model}, {"output", verb.output}, {"file_bytes", bytes}});
   }
-  fmt::print("{}: {} in {}\n", verb.step.model, format_bytes(bytes), verb.output);
+  print("{}: {} in {}\n", verb.step.model, format_bytes(bytes), verb.output);
 }
 
 }  // namespace

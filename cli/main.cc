@@ -98,7 +98,8 @@ int main(int argc, char** argv) {
   using namespace plimsoll::cli;
   keep_name(argc > 0 ? argv[0] : "plimsoll");
   start_console();
-  const bool json = std::any_of(argv, argv + argc, [](const char* text) { return std::string_view(text) == "--json"; });
+  char** const end = std::find(argv, argv + argc, std::string_view("--"));  // what follows is another program's
+  const bool json = std::find(argv, end, std::string_view("--json")) != end;
   const int status = run(argc, argv, json);
   flush_output();
   plimsoll::train::leave_ranks();

@@ -117,7 +117,7 @@ std::optional<report::Batches> largest_batches(const PlanVerb& verb, int64_t bud
   of_whole.deadline = options.deadline.share(0.5);
   auto whole = plan::find_largest_batch([&](int64_t batch) { return plan_batch_at_once(verb, of_whole, batch); }, most);
   if (!whole) return std::nullopt;
-  report::Batches found{std::move(*whole), std::nullopt};
+  report::Batches found{std::move(*whole), std::nullopt, of_whole.deadline.has_passed()};
   const train::ModelForms model(request_of(verb.step, verb.form()));
   const plan::StepForms forms = model.least_forms();
   const bool can_cut = forms.micro_batch && plan::plan_memory(forms.update()).placement.arena_bytes <= budget_bytes;
@@ -126,6 +126,7 @@ std::optional<report::Batches> largest_batches(const PlanVerb& verb, int64_t bud
     return forms.micro_batch(samples);
   };
   if (can_cut) found.micro_batch = plan::find_largest_batch(micro_batch, costs, options, most);
+  found.cut_short = found.cut_short || options.deadline.has_passed();
   return found;
 }
 
@@ -263,6 +264,10 @@ train::StepRequest request_of(const plan::Setting& setting, const ModelOptions& 
 int check(const PlanVerb& verb) {
   const std::string text = read_file(verb.check);
   const plan::Setting setting = plan::read_setting(text, verb.check);
+  if (!verb.step.model.empty() && verb.step.model != setting.model) {
+    throw ArgumentError(
+        fmt::format("{} is a plan of {}, not of {}", verb.check, quote(setting.model), quote(verb.step.model)));
+  }
   const train::ModelForms model(request_of(setting, verb.step));
   const plan::StepPlan step = plan::read_step_plan(text, verb.check, model.forms());
   if (const auto fault = plan::find_fault(step, model.batch())) {
@@ -340,10 +345,13 @@ void require_one_step(const PlanVerb& verb) {
   if (verb.ranks.ranks > 1 && makes_none) {
     throw ArgumentError("--ranks is of a plan that is made: leave --max-batch, --check and --manifest out");
   }
-  if (!verb.page.wants_any()) return;
-  if (makes_none) {
+  if ((verb.page.wants_any() || !verb.output.empty() || !verb.dot.empty()) && makes_none) {
     throw ArgumentError(
-        "--html, --open and --chrome-trace are of a plan that is made: leave --max-batch, --check and --manifest out");
+        "-o, --dot, --html, --open and --chrome-trace are of a plan that is made: leave --max-batch, --check and "
+        "--manifest out");
+  }
+  if (!verb.check.empty() && !verb.budget.budget.empty()) {
+    throw ArgumentError("--check takes the budget from the plan's file: leave --budget out");
   }
 }
 

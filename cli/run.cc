@@ -214,11 +214,11 @@ void print_comparison(const RunOptions& options, const Ran& ran, const Ran& comp
   line("fastest", format_seconds(ran.least_s), format_seconds(compared.least_s));
   for (size_t i = 0; i < ran.outputs.size(); ++i) {
     const Error error = error_of(ran.outputs[i], compared.outputs[i]);
-    print("  %{} is {:.3g} % off", ran.outputs[i].name, 100 * error.of_result);
-    if (error.of_differences) {
-      print(", {:.3g} % of what differs from sample to sample", 100 * *error.of_differences);
-    }
-    print("\n");
+    const std::string of_differences =
+        error.of_differences
+            ? fmt::format(", {:.3g} % of what differs from sample to sample", 100 * *error.of_differences)
+            : "";
+    print("  %{} is {:.3g} % off{}\n", ran.outputs[i].name, 100 * error.of_result, of_differences);
   }
 }
 

@@ -151,7 +151,9 @@ Buffer parse_buffer(const Header& header, const std::vector<Field>& fields) {
 // The lines of a text one after the other, empty ones left out.
 class Lines {
  public:
-  Lines(std::string_view text, const std::string& source) : rest_(text), source_(source) {}
+  Lines(std::string_view text, const std::string& source) : rest_(text), source_(source) {
+    if (rest_.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);  // a byte order mark
+  }
 
   bool next(std::vector<Field>& fields) {
     while (!rest_.empty()) {

@@ -1,4 +1,5 @@
-// Reads JSON from strangers with errors that say where. Inside the plan room; only its sources include this.
+// Reads JSON from strangers with errors that say where, and writes it. Inside the plan room; only its sources include
+// this.
 #pragma once
 
 #include <fmt/format.h>
@@ -99,6 +100,15 @@ inline nlohmann::ordered_json parse_json(std::string_view text, std::string_view
     throw InputError(place, quote(text.substr(at, 1)), "JSON");
   } catch (const nlohmann::ordered_json::exception&) {  // a number that no type holds
     throw InputError({.source = std::string(source)}, "a number out of range", "numbers that a computer has");
+  }
+}
+
+// As a file has it. ArgumentError for a name that is no UTF-8, which JSON cannot hold.
+inline std::string write_json(const nlohmann::ordered_json& json, int indent) {
+  try {
+    return json.dump(indent) + "\n";
+  } catch (const nlohmann::ordered_json::type_error&) {
+    throw ArgumentError("a name that is no UTF-8 cannot stand in JSON: rename the model's file");
   }
 }
 

@@ -32,7 +32,7 @@ std::string write_manifest(const Manifest& manifest) {
                       {"budget_bytes", entry.budget_bytes},
                       {"planned_bytes", entry.planned_bytes}};
   }
-  return ordered_json{{"plimsoll_manifest", kVersion}, {"peaks", peaks}}.dump(2) + "\n";
+  return write_json({{"plimsoll_manifest", kVersion}, {"peaks", peaks}}, 2);
 }
 
 Manifest read_manifest(std::string_view text, std::string_view source) {

@@ -203,7 +203,7 @@ Plan plan_from(const JsonNode& node, const Program& program) { return Reader(pro
 std::string write_plan(const Plan& plan, const Setting& setting, const Program& program) {
   ordered_json json = {{std::string(kVersionKey), Plan::kVersion}, {"setting", to_json(setting)}};
   json.update(to_json(plan, program));
-  return json.dump(1) + "\n";
+  return write_json(json, 1);
 }
 
 Setting read_setting(std::string_view text, std::string_view source) {

@@ -95,7 +95,7 @@ std::string write_step_plan(const StepPlan& step, const Setting& setting) {
   for (const PlannedProgram& program : step.programs) {
     json["programs"].push_back(to_json(program.plan, program.lowered.program));
   }
-  return json.dump(1) + "\n";
+  return write_json(json, 1);
 }
 
 StepPlan read_step_plan(std::string_view text, std::string_view source, const StepForms& forms) {

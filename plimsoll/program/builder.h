@@ -54,6 +54,7 @@ class Builder {
   Type type(Value value) const { return program_[value].type; }
   Dims shape(Value value) const { return program_[value].type.shape; }
   const Program& program() const { return program_; }
+  bool is_taken(const std::string& name) const { return taken_.contains(name); }  // by a value
   Program finish() && { return std::move(program_); }
 
  private:

@@ -214,6 +214,7 @@ std::string batches_text(std::string_view model, int64_t budget_bytes, const Bat
   fmt::format_to(add, "{} in {}\n", model, format_bytes(budget_bytes));
   line("largest batch", found.whole.largest);
   line("fastest batch", found.whole.fastest);
+  if (found.cut_short) text += "  --time-limit cut the search short: larger ones may fit\n";
   if (!found.micro_batch) return text;
   line("largest micro-batch", found.micro_batch->largest);
   line("fastest micro-batch", found.micro_batch->fastest);
@@ -225,6 +226,7 @@ nlohmann::ordered_json batches_json(std::string_view model, int64_t budget_bytes
   nlohmann::ordered_json json = {{"model", model}, {"budget_bytes", budget_bytes}};
   json.update(largest_json(found.whole));
   if (found.micro_batch) json["micro_batch"] = largest_json(*found.micro_batch);
+  json["cut_short"] = found.cut_short;
   return json;
 }
 

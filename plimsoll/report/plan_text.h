@@ -52,6 +52,7 @@ nlohmann::ordered_json alternatives_json(const std::vector<train::Alternative>& 
 struct Batches {
   plan::LargestBatch whole;
   std::optional<plan::LargestBatch> micro_batch;
+  bool cut_short = false;  // by a time limit: larger ones may fit
 };
 
 std::string batches_text(std::string_view model, int64_t budget_bytes, const Batches& found);

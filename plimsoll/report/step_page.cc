@@ -120,7 +120,8 @@ class Variants {
     const train::StepRequest request = request_of(mask);
     program::Program program = models::build_step(request.model, request.step);
     if (!input_.with_kernels) return Made{history_of(program), ""};
-    kernels::Lowered lowered = kernels::prepare(std::move(program), {.threads = request.threads});
+    kernels::Lowered lowered =
+        kernels::prepare(std::move(program), {.device = request.device, .threads = request.threads});
     if (is_on(mask, recompute)) return recomputed(lowered);
     std::vector<double> seconds = costs_.of(lowered).seconds;
     return Made{history_of(std::move(lowered), std::move(seconds)), ""};

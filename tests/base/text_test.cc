@@ -12,6 +12,8 @@ namespace {
 TEST(FormatSeconds, ReadsAsPeopleSayIt) {
   EXPECT_EQ(format_seconds(0.0381), "38.1 ms");
   EXPECT_EQ(format_seconds(0), "0.0 ms");
+  EXPECT_EQ(format_seconds(2.966e-5), "29.7 us");
+  EXPECT_EQ(format_seconds(0.0001), "0.1 ms");
   EXPECT_EQ(format_seconds(0.99999), "1.000 s");
   EXPECT_EQ(format_seconds(1.204), "1.204 s");
   EXPECT_EQ(format_seconds(59.9999), "1 min 00 s");

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -46,6 +49,25 @@ TEST(CliEstimate, SaysThatWeightsAreHeldTwiceInLowerPrecision) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.output.find("weights are kept in f32 for the update (2.55 MiB)"), std::string::npos)
       << outcome.output;
+}
+
+// The scratch of a card's kernels is another than that of the host's.
+TEST(CliEstimate, TracesTheStepOnTheDeviceThatIsAsked) {
+  for (const char* device : {"cpu", "cuda:h200"}) {
+    const std::string path = testing::TempDir() + "estimate_trace.json";
+    const Outcome outcome = run_cli(fmt::format("estimate lenet --device {} --json --chrome-trace {}", device, path));
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    const auto trace = nlohmann::json::parse(std::ifstream(path));
+    int64_t peak = 0;
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] != "C") continue;
+      int64_t live = 0;
+      for (const auto& bytes : event["args"]) live += bytes.get<int64_t>();
+      peak = std::max(peak, live);
+    }
+    EXPECT_EQ(nlohmann::json::parse(outcome.output)["live_peak_bytes"], peak) << device;
+    std::remove(path.c_str());
+  }
 }
 
 void expect_refused(const std::string& arguments, std::string_view message) {

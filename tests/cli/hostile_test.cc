@@ -257,11 +257,38 @@ TEST(CliArguments, OfOtherVerbsAreCheckedAlike) {
                                    {{"trian", "mlp"}, "there is no verb 'trian'; did you mean train? "},
                                    {{"explian", "x"}, "did you mean explain? "},
                                    {{}, "a verb is missing"},
-                                   {{"plan", "mlp", "--no-recompte"}, "did you mean --no-recompute? "}}) {
+                                   {{"plan", "mlp", "--no-recompte"}, "did you mean --no-recompute? "},
+                                   {{"exec", "--budget", "0", "--", "true"}, "a budget must be more than nothing"},
+                                   {{"exec", "--"}, "COMMAND is required"},
+                                   {{"replay", kTrace, "--page", "1TiB"}, "from 256 to 1 GiB"}}) {
     Process process(nonsense.arguments);
     EXPECT_EQ(process.wait().status(), 2) << text_of(nonsense.arguments) << process.err;
     EXPECT_NE(process.err.find(nonsense.says), std::string::npos) << text_of(nonsense.arguments) << process.err;
   }
+}
+
+// What would be left out in silence, a file that is not written above all.
+TEST(CliArguments, ThatWouldDoNothingAreRefused) {
+  for (const Nonsense& nonsense :
+       {Nonsense{{"estimate", "mlp", "--gpu", "l4"}, "--gpu, --steps and --fake-data are for a script"},
+        {{"estimate", "mlp", "--steps", "3"}, "are for a script"},
+        {{"estimate", "mlp", "--budget", "1GiB"}, "`plimsoll plan mlp --budget 1GiB`"},
+        {{"estimate", "mlp", "--by", "module", "--dot", "/nowhere/x"}, "prints a table"},
+        {{"estimate", "mlp", "--by", "module", "--html", "/nowhere/x"}, "prints a table"},
+        {{"estimate", "--dot", "/nowhere/x", "--", "true"}, "not for a script"},
+        {{"plan", "mlp", "--budget", "1GiB", "--max-batch", "-o", "/nowhere/x"}, "of a plan that is made"},
+        {{"plan", "mlp", "--budget", "1GiB", "--max-batch", "--dot", "/nowhere/x"}, "of a plan that is made"},
+        {{"plan", "--check", "/nowhere/x", "--budget", "1GiB"}, "--check takes the budget from the plan's file"}}) {
+    Process process(nonsense.arguments);
+    EXPECT_EQ(process.wait().status(), 2) << text_of(nonsense.arguments) << process.err;
+    EXPECT_NE(process.err.find(nonsense.says), std::string::npos) << text_of(nonsense.arguments) << process.err;
+  }
+}
+
+TEST(CliJson, OfAnotherProgramsCommandLineIsNotOurs) {
+  Process process({"exec", "--events", "0", "--", "true", "--json"});
+  EXPECT_EQ(process.wait().status(), 2) << process.err;
+  EXPECT_EQ(process.out, "");
 }
 
 TEST(CliJson, IsPrintedForErrorsAndRefusalsToo) {
@@ -319,6 +346,19 @@ TEST(CliPlanFiles, ThatAreDamagedAreToldInOurWords) {
   EXPECT_NE(told.find("scratch at 123456789012345"), std::string::npos) << told;
 }
 
+// JSON cannot hold the name of such a file.
+TEST(CliPlanFiles, OfModelsWhoseNamesAreNoTextAreRefused) {
+  const TempFolder folder;
+  const std::string model = folder.path() + "/mlp\xff.onnx";
+  Process exported({"export", "mlp", "--batch", "1", "-o", model});
+  ASSERT_EQ(exported.wait().status(), 0) << exported.err;
+  for (const char* option : {"-o", "--manifest"}) {
+    Process process({"plan", model, "--budget", "1GiB", option, folder.path() + "/written.json"});
+    EXPECT_EQ(process.wait().status(), 2) << process.err;
+    EXPECT_NE(process.err.find("rename the model's file"), std::string::npos) << process.err;
+  }
+}
+
 TEST(CliTimeLimit, HoldsForRefusalsAndTheirAlternatives) {
   const auto seconds_of = [](const Arguments& arguments) {
     rusage before{};
@@ -333,6 +373,16 @@ TEST(CliTimeLimit, HoldsForRefusalsAndTheirAlternatives) {
   };
   // Of processor time, which others on the machine do not change; without the limit it is many times as much.
   EXPECT_LT(seconds_of({"plan", "gpt2-xl", "--budget", "1GiB", "--time-limit", "0.1"}), 6);
+}
+
+TEST(CliTimeLimit, ThatCutsTheSearchForTheLargestBatchIsTold) {
+  const auto is_cut_short = [](const Arguments& arguments) {
+    Process process(arguments);
+    EXPECT_EQ(process.wait().status(), 0) << process.err;
+    return Json::parse(process.out)["cut_short"].get<bool>();
+  };
+  EXPECT_TRUE(is_cut_short({"plan", "resnet50", "--budget", "2GiB", "--max-batch", "--json", "--time-limit", "1"}));
+  EXPECT_FALSE(is_cut_short({"plan", "mlp", "--budget", "10MiB", "--max-batch", "--json", "--time-limit", "600"}));
 }
 
 TEST(CliBudgetFile, ACutIsToldBesideThePeakSinceThen) {

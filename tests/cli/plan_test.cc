@@ -51,6 +51,10 @@ TEST_F(CliPlan, WritesAPlanThatHolds) {
   const Outcome checked = run_cli("plan --check " + file);
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_NE(checked.output.find("holds: "), std::string::npos);
+  EXPECT_EQ(run_cli("plan gpt2-nano --check " + file).status, 0);
+  const Outcome other = run_cli("plan lenet --check " + file);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.output.find("is a plan of 'gpt2-nano', not of 'lenet'"), std::string::npos) << other.output;
   std::string text = read(file);
   const size_t place = text.find("\"arena_bytes\": ");
   write(file, text.insert(place + 15, "9"));

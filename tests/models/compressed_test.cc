@@ -7,7 +7,9 @@
 #include <random>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/base/file.h"
 #include "plimsoll/base/temporary_folder.h"
+#include "plimsoll/models/weights/safetensors.h"
 #include "plimsoll/models/weights/weights.h"
 
 namespace plimsoll::models {
@@ -105,6 +107,21 @@ TEST(Compressed, FilesThatDoNotFitTogetherAreRefused) {
     text.replace(place, 10, bits == 32 ? "\\\"bits\\\":3" : "\\\"bits\\\":" + std::to_string(bits));
     std::ofstream(path, std::ios::binary) << text;
     EXPECT_THROW(read_compressed(path), InputError) << bits;
+  }
+}
+
+TEST(Compressed, GroupsWithoutEndAreRefused) {
+  const TemporaryFolder folder("compressed");
+  const std::string path = folder.path() + "/groups.safetensors";
+  const std::string header =
+      stored_header({{"w", DType::i8, {2, 2}}, {"w.scale", DType::f32, {2, 1}}},
+                    {{"plimsoll.compressed", R"({"w":{"bits":8,"group":9223372036854775807,"shape":[2,2]}})"}});
+  write_file(path, header + std::string(4 + 8, '\0'));
+  try {
+    read_compressed(path);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("in groups of 9223372036854775807"), std::string::npos) << error.what();
   }
 }
 

@@ -25,6 +25,11 @@ TEST(PackCsv, ReadsTheBenchmarksForm) {
             (std::vector<Buffer>{{.bytes = 4, .first = 0, .end = 3}, {.bytes = 5, .first = -3, .end = 9}}));
 }
 
+// As spreadsheets write them.
+TEST(PackCsv, AByteOrderMarkIsNoPartOfAName) {
+  EXPECT_EQ(error_of("\xef\xbb\xbfid,lower,upper,size\r\na,0,3,4\r\n"), "no error");
+}
+
 TEST(PackCsv, ReadsOptionalColumnsInAnyOrder) {
   const Table table =
       parse_csv("gaps,size,id,offset,lower,upper,alignment\r\n2-3 5-8,64,a,128,0,9,64\r\n\r\n,1,b,,0,1,\r\n", "b.csv");

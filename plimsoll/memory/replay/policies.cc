@@ -30,9 +30,11 @@ constexpr Named kPolicies[] = {
 
 void check(const Device& device) {
   constexpr int64_t kLeastPage = 256;
-  if (device.page_bytes < kLeastPage || !std::has_single_bit(static_cast<uint64_t>(device.page_bytes))) {
-    throw ArgumentError(
-        fmt::format("a page cannot have {} bytes: expected a power of two from 256 on, like 2MiB", device.page_bytes));
+  constexpr int64_t kMostPage = int64_t{1} << 30;  // a pool lists the places of small blocks in a page
+  const bool is_power = std::has_single_bit(static_cast<uint64_t>(device.page_bytes));
+  if (device.page_bytes < kLeastPage || device.page_bytes > kMostPage || !is_power) {
+    throw ArgumentError(fmt::format("a page cannot have {} bytes: expected a power of two from 256 to 1 GiB, like 2MiB",
+                                    device.page_bytes));
   }
   if (device.capacity.bytes < 1) throw ArgumentError("a device of no capacity: expected at least 1 byte");
 }

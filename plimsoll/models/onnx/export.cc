@@ -47,7 +47,7 @@ int64_t weight_bytes(const program::Program& program) {
 }  // namespace
 }  // namespace onnx_import
 
-void export_onnx(const ModelInfo& info, const std::string& path, const ExportOptions& options) {
+int64_t export_onnx(const ModelInfo& info, const std::string& path, const ExportOptions& options) {
   using namespace onnx_import;  // NOLINT(google-build-using-namespace)
   const Model model = info.build({.training = false}, Size::full);
   program::Bindings sizes = bindings(info, options.sizes);
@@ -77,7 +77,9 @@ void export_onnx(const ModelInfo& info, const std::string& path, const ExportOpt
   NodeWriter writer(graph, program);
   for (const program::Op& op : program.ops) writer.write(op);
   for (const Value output : program.outputs) describe(graph.add_output(), program[output]);
-  write_file(path, proto.SerializeAsString());
+  const std::string bytes = proto.SerializeAsString();
+  write_file(path, bytes);
+  return static_cast<int64_t>(bytes.size());
 }
 
 }  // namespace plimsoll::models

@@ -13,8 +13,8 @@ struct ExportOptions {
   uint64_t seed = 1;             // of values that are drawn
 };
 
-// Opset 17, f32. UnsupportedError that names an op that has no form in ONNX here; SystemError when it cannot be
-// written.
-void export_onnx(const ModelInfo& info, const std::string& path, const ExportOptions& options = {});
+// Opset 17, f32. The bytes that were written. UnsupportedError that names an op that has no form in ONNX here;
+// SystemError when it cannot be written.
+int64_t export_onnx(const ModelInfo& info, const std::string& path, const ExportOptions& options = {});
 
 }  // namespace plimsoll::models

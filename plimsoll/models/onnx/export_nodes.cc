@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -87,7 +88,10 @@ void set_windows(OpWriter& o, NodeProto* node, const std::vector<int64_t>& kerne
   const bool is_pool = o.op.def->name.ends_with("pool");
   set(node, "strides", stride.empty() && is_pool ? kernel : for_each(stride, spatial, 1));
   set(node, "pads", for_each(o.numbers("padding"), 2 * spatial, 0));
-  if (o.op.def->name != "avg_pool") set(node, "dilations", for_each(o.numbers("dilation"), spatial, 1));
+  const std::vector<int64_t> dilation = for_each(o.numbers("dilation"), spatial, 1);
+  if (o.op.def->name != "avg_pool") return set(node, "dilations", dilation);
+  const bool is_dense = std::all_of(dilation.begin(), dilation.end(), [](int64_t one) { return one == 1; });
+  if (!is_dense) throw UnsupportedError("export: an average pool with dilation, which opset 17 has not");
 }
 
 std::vector<int64_t> spatial_of(const Dims& dims) {
@@ -275,7 +279,11 @@ void write_split(OpWriter& o) {
   set(o.w.node("Split", {o.in(0), o.w.integers(sizes)}, outputs), "axis", axis);
 }
 void write_fill(OpWriter& o) {
-  o.w.node("Expand", {o.w.real(o.real("value")), o.w.integers(OpWriter::numbers_of(o.result()))}, {o.out()});
+  const DType dtype = o.w.dtype(o.op.outputs[0]);
+  if (dtype == DType::boolean) throw UnsupportedError("export: a constant of truth values");
+  const std::string one =
+      is_floating(dtype) ? o.w.real(o.real("value")) : o.w.integer(static_cast<int64_t>(o.real("value")));
+  o.w.node("Expand", {one, o.w.integers(OpWriter::numbers_of(o.result()))}, {o.out()});
 }
 
 constexpr const char* kAdd = "Add";
@@ -357,6 +365,14 @@ std::string NodeWriter::integers(const std::vector<int64_t>& values) {
   tensor->set_data_type(TensorProto::INT64);
   tensor->add_dims(static_cast<int64_t>(values.size()));
   for (const int64_t value : values) tensor->add_int64_data(value);
+  return tensor->name();
+}
+
+std::string NodeWriter::integer(int64_t value) {
+  TensorProto* tensor = graph_.add_initializer();
+  tensor->set_name(fmt::format("integer:{}", ++made_));
+  tensor->set_data_type(TensorProto::INT64);
+  tensor->add_int64_data(value);
   return tensor->name();
 }
 

@@ -23,10 +23,12 @@ class NodeWriter {
 
   const std::string& name(Value value) const { return program_[value].name; }
   const Dims& shape(Value value) const { return program_[value].type.shape; }
+  DType dtype(Value value) const { return program_[value].type.dtype; }
 
   NodeProto* node(const char* op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
   std::string fresh(const std::string& after);               // a name that nothing has
   std::string integers(const std::vector<int64_t>& values);  // the name of an initializer
+  std::string integer(int64_t value);                        // of no dimensions, as real
   std::string real(double value);
 
  private:

@@ -213,9 +213,10 @@ Folded fold_range(const NodeCall&, const Operands& x) {
   const int64_t step = x[2]->ints[0].constant();
   if (step == 0) return std::nullopt;
   std::vector<Dim> values;
-  for (int64_t i = start; step > 0 ? i < limit : i > limit; i += step) {
+  for (int64_t i = start; step > 0 ? i < limit : i > limit;) {
     if (static_cast<int64_t>(values.size()) > kMostHostElements / 4) return std::nullopt;
     values.emplace_back(i);
+    if (__builtin_add_overflow(i, step, &i)) break;  // beyond every limit
   }
   return host_ints(values);
 }
@@ -279,6 +280,7 @@ Folded fold_reduce_extreme(const NodeCall& call, const Operands& x) {
 
 Folded fold_non_zero(const NodeCall&, const Operands& x) {
   if (!x[0]->dims.is_constant() || x[0]->is_real()) return std::nullopt;
+  if (x[0]->dims.shape().elements() > kMostHostElements) return std::nullopt;
   const HostTensor all = x[0]->unfolded();
   const int rank = all.dims.rank();
   std::vector<std::vector<Dim>> found(static_cast<size_t>(rank));
@@ -304,7 +306,7 @@ Folded fold_trilu(const NodeCall& call, const Operands& x) {
   const bool upper = call.flag("upper", true);
   const int64_t rows = x[0]->dims[rank - 2].constant();
   const int64_t columns = x[0]->dims[rank - 1].constant();
-  if (rows * columns > kMostHostElements) return std::nullopt;
+  if (rows > kMostHostElements / std::max<int64_t>(columns, 1)) return std::nullopt;
   HostTensor keep{ElementKind::boolean, {rows, columns}, Shape{rows, columns}};
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) keep.ints.emplace_back((upper ? j - i >= k : j - i <= k) ? 1 : 0);
@@ -407,7 +409,9 @@ bool fold_node(NodeCall& call, const std::vector<const HostTensor*>& operands) {
   const auto rule = fold_rules().find(call.node.op_type());
   if (rule == fold_rules().end() || operands.empty() || operands[0] == nullptr) return false;
   if (operands.size() < least_operands(call.node.op_type())) return false;
-  if (operands.size() >= 2 && operands[1] == nullptr) return false;
+  // Slice may go without axes and have steps.
+  const bool is_whole = std::find(operands.begin(), operands.end(), nullptr) == operands.end();
+  if (!is_whole && call.node.op_type() != "Slice") return false;
   auto folded = rule->second(call, operands);
   if (!folded) return false;
   const ElementKind kind = folded->kind;

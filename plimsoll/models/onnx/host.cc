@@ -1,9 +1,12 @@
 #include "plimsoll/models/onnx/host.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "plimsoll/base/error.h"
 #include "plimsoll/program/shape_rules.h"
 
 namespace plimsoll::models::onnx_import {
@@ -100,9 +103,22 @@ bool HostTensor::is_uniform() const {
   return std::all_of(ints.begin(), ints.end(), [&](Dim x) { return x == ints[0]; });
 }
 
-HostTensor HostTensor::unfolded() const { return spread(*this, dims.shape()); }
+HostTensor HostTensor::unfolded() const {
+  const Shape shape = dims.shape();
+  if (stored != shape && shape.elements() > kMostHostElements) {
+    throw ArgumentError(fmt::format("{} numbers, which are more than are computed on the host", shape.text()));
+  }
+  return spread(*this, shape);
+}
+
+int64_t host_number(int64_t number) {
+  constexpr int64_t kLeast = INT64_MIN / 4;  // below, a Dim is no number
+  return std::max(number, kLeast);
+}
 
 HostTensor host_scalar(ElementKind kind, double value) { return host_fill(kind, {}, value); }
+
+HostTensor host_integer(int64_t value) { return {ElementKind::integer, {}, {}, {Dim(host_number(value))}}; }
 
 HostTensor host_ints(std::span<const Dim> values) {
   const auto count = static_cast<int64_t>(values.size());
@@ -123,6 +139,17 @@ HostTensor host_fill(ElementKind kind, const Dims& dims, double value) {
   return filled;
 }
 
+HostTensor host_fill(const HostTensor& x, const Dims& dims) {
+  HostTensor filled = host_fill(x.kind, dims, 0);
+  if (filled.count() == 0) return filled;
+  if (x.is_real()) {
+    filled.reals[0] = x.reals[0];
+  } else {
+    filled.ints[0] = x.ints[0];
+  }
+  return filled;
+}
+
 HostTensor read_host(const TensorData& data) {
   HostTensor tensor{data.kind(), Dims(data.shape()), data.shape()};
   const auto count = static_cast<size_t>(data.elements());
@@ -133,8 +160,7 @@ HostTensor read_host(const TensorData& data) {
   }
   std::vector<int64_t> ints(count);
   data.read(std::span(ints), 0);
-  constexpr int64_t kLeast = INT64_MIN / 4;  // below, a Dim is no number
-  for (const int64_t i : ints) tensor.ints.emplace_back(std::max(i, kLeast));
+  for (const int64_t i : ints) tensor.ints.emplace_back(host_number(i));
   return tensor;
 }
 
@@ -226,16 +252,7 @@ std::optional<HostTensor> host_cast(const HostTensor& x, ElementKind kind) {
 }
 
 std::optional<HostTensor> host_reshape(const HostTensor& x, const Dims& dims) {
-  if (x.count() > 0 && x.is_uniform()) {
-    HostTensor y = host_fill(x.kind, dims, 0);
-    if (y.count() == 0) return y;
-    if (x.is_real()) {
-      y.reals[0] = x.reals[0];
-    } else {
-      y.ints[0] = x.ints[0];
-    }
-    return y;
-  }
+  if (x.count() > 0 && x.is_uniform()) return host_fill(x, dims);
   if (x.dims.is_constant() && dims.is_constant()) {
     if (x.dims.shape().elements() > kMostHostElements || dims.shape().elements() != x.dims.shape().elements()) {
       return std::nullopt;

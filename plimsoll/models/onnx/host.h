@@ -25,17 +25,23 @@ struct HostTensor {
   bool is_real() const { return kind == ElementKind::real; }
   size_t count() const { return is_real() ? reals.size() : ints.size(); }  // stored
   bool is_uniform() const;                                                 // all elements are the same
-  // All of them in row-major order; dims must be numbers.
+  // All of them in row-major order; dims must be numbers. ArgumentError for more than kMostHostElements.
   HostTensor unfolded() const;
 };
 
 // More elements than this are not computed on the host.
 inline constexpr int64_t kMostHostElements = int64_t{1} << 22;
 
+// A whole number of a file as a Dim may hold it: the least ones, with which exporters say "from the start", are cut.
+int64_t host_number(int64_t number);
+
 HostTensor host_scalar(ElementKind kind, double value);
+HostTensor host_integer(int64_t value);
 HostTensor host_ints(std::span<const Dim> values);  // one dimension
 // Every element is `value`.
 HostTensor host_fill(ElementKind kind, const Dims& dims, double value);
+// Every element is the first of `x`, which has one.
+HostTensor host_fill(const HostTensor& x, const Dims& dims);
 HostTensor read_host(const TensorData& data);
 
 // 1, 0 or -1 as a is more than, equal to or less than b for all sizes of at least 1; nothing when that depends on them.

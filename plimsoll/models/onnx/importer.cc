@@ -271,10 +271,15 @@ std::string Importer::value_name(const std::string& name) const {
   }
   if (fit.empty()) fit = "value";
   fit.resize(std::min<size_t>(fit.size(), 400));
+  const auto is_free = [&](const std::string& one) { return !used_names_.contains(one) && !net.b.is_taken(one); };
   std::string unique = fit;
-  for (int i = 1; used_names_.contains(unique) || net.b.program().find(unique); ++i)
-    unique = fmt::format("{}_{}", fit, i);
-  used_names_.insert(unique);
+  if (!is_free(fit)) {
+    int& last = used_names_[fit];
+    do {
+      unique = fmt::format("{}_{}", fit, ++last);
+    } while (!is_free(unique));
+  }
+  used_names_.try_emplace(unique, 0);
   return unique;
 }
 

@@ -121,7 +121,7 @@ class Importer {
   std::unordered_map<const void*, Value> statistics_;
   std::vector<std::shared_ptr<const HostTensor>> kept_;
   std::unordered_map<int32_t, Value> transposed_;
-  mutable std::set<std::string> used_names_;
+  mutable std::unordered_map<std::string, int> used_names_;  // by the last number that was put behind each
   std::set<std::string> notes_;
   std::shared_ptr<const Symbols> symbols_;
   std::unordered_map<std::string, std::string> input_names_;

@@ -137,6 +137,17 @@ int64_t fixed_sequence(const ModelFile& file) {
   return 0;
 }
 
+// Those that are no initializers.
+std::string input_names(const ModelFile& file) {
+  std::set<std::string> weights;
+  for (const TensorProto& tensor : file.proto.graph().initializer()) weights.insert(tensor.name());
+  std::vector<std::string> names;
+  for (const ValueInfoProto& input : file.proto.graph().input()) {
+    if (!weights.contains(input.name())) names.push_back(quote(input.name()));
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
 void check_names(const ModelFile& file, const std::set<std::string>& open, const OnnxOptions& asked) {
   for (const auto& [symbol, size] : asked.sizes) {
     const bool is_fixed = symbol == "batch" || (symbol == "sequence" && fixed_sequence(file) == size);
@@ -152,7 +163,7 @@ void check_names(const ModelFile& file, const std::set<std::string>& open, const
     const auto& inputs = file.proto.graph().input();
     const auto is_named = [&wanted = name](const auto& input) { return input.name() == wanted; };
     if (std::none_of(inputs.begin(), inputs.end(), is_named)) {
-      throw ArgumentError(fmt::format("{} has no input {}", file.name, quote(name)));
+      throw ArgumentError(fmt::format("{} has no input {}; it has {}", file.name, quote(name), input_names(file)));
     }
   }
 }

@@ -88,7 +88,7 @@ const AttributeProto* NodeCall::attribute(std::string_view name) const {
 
 int64_t NodeCall::integer(std::string_view name, int64_t otherwise) const {
   const AttributeProto* found = attribute(name);
-  return found == nullptr ? otherwise : found->i();
+  return found == nullptr ? otherwise : host_number(found->i());
 }
 
 double NodeCall::real(std::string_view name, double otherwise) const {
@@ -104,7 +104,9 @@ std::string NodeCall::text(std::string_view name, std::string_view otherwise) co
 std::vector<int64_t> NodeCall::integers(std::string_view name) const {
   const AttributeProto* found = attribute(name);
   if (found == nullptr) return {};
-  return {found->ints().begin(), found->ints().end()};
+  std::vector<int64_t> numbers;
+  for (const int64_t one : found->ints()) numbers.push_back(host_number(one));
+  return numbers;
 }
 
 std::vector<double> NodeCall::reals(std::string_view name) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace plimsoll::models::onnx_import {
 
@@ -140,6 +141,7 @@ std::optional<std::vector<int64_t>> places_of(const SliceRange& range, int64_t s
   const int64_t start = cut(range.start.constant());
   const int64_t end = cut(range.end.constant());
   const int64_t step = std::clamp<int64_t>(range.step, -size - 1, size + 1);
+  if ((forward ? end - start : start - end) / std::abs(step) > kMostHostElements) return std::nullopt;
   for (int64_t i = start; forward ? i < end : i > end; i += step) places.push_back(i);
   return places;
 }

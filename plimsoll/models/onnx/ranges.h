@@ -23,7 +23,7 @@ struct SliceRange {
   int64_t step = 1;
 };
 std::vector<SliceRange> slice_ranges(const NodeCall& call, int rank);
-// The places that a range names in a dimension of this size; nothing when they depend on symbols.
+// The places that a range names in a dimension of this size; nothing when they depend on symbols or are too many.
 std::optional<std::vector<int64_t>> places_of(const SliceRange& range, int64_t size);
 
 }  // namespace plimsoll::models::onnx_import

@@ -61,7 +61,8 @@ void import_loop(NodeCall& call) {
     if (made.size() < carried.size() + 1) call.reject("the body of the loop has too few results");
     const HostTensor* next = call.in.host(made[0]);
     call.require(next != nullptr, "when the loop ends must be known before the run");
-    goes_on = next->ints.at(0).constant() != 0;
+    if (next->ints.empty()) call.reject("the condition of the loop is no truth value");
+    goes_on = next->ints[0].constant() != 0;
     for (size_t i = 0; i < carried.size(); ++i) carried[i] = made[i + 1];
     scans.resize(made.size() - carried.size() - 1);
     for (size_t i = 0; i < scans.size(); ++i) scans[i].push_back(made[carried.size() + 1 + i]);

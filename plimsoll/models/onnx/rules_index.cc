@@ -21,9 +21,7 @@ namespace p = program;
 bool set_uniform(NodeCall& call, const Dims& dims) {
   const HostTensor* known = call.try_host(0);
   if (known == nullptr || known->count() == 0 || !known->is_uniform()) return false;
-  if (!known->is_real() && !known->ints[0].is_constant()) return false;
-  const double all = known->is_real() ? known->reals[0] : static_cast<double>(known->ints[0].constant());
-  call.set(0, host_fill(known->kind, dims, all), call.element_type(0));
+  call.set(0, host_fill(*known, dims), call.element_type(0));
   return true;
 }
 
@@ -38,7 +36,7 @@ void import_gather(NodeCall& call) {
   if (set_uniform(call, dims)) return;
   // One place that is known is a view.
   if (const HostTensor* place = call.try_host(1);
-      place != nullptr && index.elements() == Dim(1) && place->count() == 1) {
+      place != nullptr && !place->is_real() && index.elements() == Dim(1) && place->count() == 1) {
     const Dim at = place->ints[0];
     const Dim start = at.is_constant() && at.constant() < 0 ? shape[axis] + at : at;
     if (start.is_constant() && shape[axis].is_constant() &&

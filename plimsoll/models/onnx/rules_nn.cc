@@ -43,6 +43,10 @@ void import_conv_transpose(NodeCall& call) {
   std::vector<int64_t> extra = call.integers("output_padding");
   extra.resize(static_cast<size_t>(spatial), 0);
   const std::vector<int64_t> wanted = call.integers("output_shape");
+  const auto dims = static_cast<size_t>(spatial);
+  if (!wanted.empty() && wanted.size() != dims && wanted.size() != dims + 2) {
+    call.reject(fmt::format("output_shape has {} numbers, expected {}", wanted.size(), spatial));
+  }
   const std::string automatic = call.text("auto_pad", "NOTSET");
   const bool is_same = automatic.starts_with("SAME");
   if (wanted.empty() && !is_same) {
@@ -67,8 +71,7 @@ void import_conv_transpose(NodeCall& call) {
     int64_t front = w.padding[i].constant();
     int64_t size = full.constant() - front - w.padding[i + spatial].constant() + extra[at];
     if (is_same || !wanted.empty()) {
-      size = wanted.empty() ? in[i + 2].constant() * w.stride[i].constant()
-                            : wanted[at + (wanted.size() == static_cast<size_t>(spatial) ? 0 : 2)];
+      size = wanted.empty() ? in[i + 2].constant() * w.stride[i].constant() : wanted[at + wanted.size() - dims];
       const int64_t all = full.constant() + extra[at] - size;
       front = automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
       if (!is_same) front = all / 2;

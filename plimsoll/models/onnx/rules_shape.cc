@@ -50,8 +50,7 @@ void import_constant(NodeCall& call) {
     return reals(values, {static_cast<int64_t>(values.size())});
   }
   if (call.attribute("value_int") != nullptr) {
-    return call.set(0, host_scalar(ElementKind::integer, static_cast<double>(call.integer("value_int", 0))),
-                    TensorProto::INT64);
+    return call.set(0, host_integer(call.integer("value_int", 0)), TensorProto::INT64);
   }
   if (call.attribute("value_ints") != nullptr) {
     std::vector<Dim> values;
@@ -71,8 +70,7 @@ void import_constant_of_shape(NodeCall& call) {
     value = read_host(data);
     type = data.element_type();
   }
-  const double number = value.is_real() ? value.reals[0] : static_cast<double>(value.ints[0].constant());
-  call.set(0, host_fill(value.kind, Dims(dims), number), type);
+  call.set(0, host_fill(value, Dims(dims)), type);
 }
 
 // 0, 1, 2, ..
@@ -87,8 +85,9 @@ void import_range(NodeCall& call) {
     const double start = call.real_of(0, "the start");
     const double step = call.real_of(2, "the step");
     const double limit = call.real_of(1, "the limit");
-    const auto count = static_cast<int64_t>(std::max(0.0, std::ceil((limit - start) / step)));
-    call.require(count <= kMostHostElements, "more numbers than are computed on the host");
+    const double numbers = std::max(0.0, std::ceil((limit - start) / step));
+    call.require(numbers <= kMostHostElements, "more numbers than are computed on the host");
+    const auto count = static_cast<int64_t>(numbers);
     HostTensor y{ElementKind::real, {count}, Shape{count}};
     for (int64_t i = 0; i < count; ++i) y.reals.push_back(start + static_cast<double>(i) * step);
     return call.set(0, std::move(y), call.element_type(0));
@@ -153,6 +152,7 @@ void import_concat(NodeCall& call) {
     if (shape.rank() == 1 && shape[0] == Dim(0) && call.inputs() > 1) continue;
     parts.push_back(call.value(i));
   }
+  if (parts.empty()) return call.set_same(call.value(0));
   call.set_same(parts.size() == 1 ? parts[0] : p::concat(call.b, parts, axis));
 }
 
@@ -324,6 +324,7 @@ void import_space_to_depth(NodeCall& call) {
 void import_trilu(NodeCall& call) {
   Builder& b = call.b;
   const Dims s = call.shape(0);
+  if (s.rank() < 2) call.reject("the operand must be matrices");
   const int64_t k = call.has(1) ? call.int_of(1, "k") : 0;
   const Value rows = p::reshape(b, count_up(call, s.back(2)), {s.back(2), 1});
   const Value columns = p::reshape(b, count_up(call, s.back()), {1, s.back()});

@@ -222,9 +222,14 @@ int64_t TensorData::field_count() const {
   }
 }
 
-void TensorData::check_size() const {
+// Below 2^63, as eight bytes for each element are.
+int64_t TensorData::stored_bytes() const {
   const int64_t bits = element_bits(element_type());
-  const int64_t bytes = (elements_ * bits + 7) / 8;
+  return bits < 8 ? elements_ / 2 + elements_ % 2 : elements_ * (bits / 8);
+}
+
+void TensorData::check_size() const {
+  const int64_t bytes = stored_bytes();
   const auto reject = [&](std::string_view what, int64_t found, int64_t expected) {
     throw InputError({.source = file_->name},
                      fmt::format("tensor {} has {} {}, expected {} for {}{}", quote(name()), found, what, expected,
@@ -277,9 +282,12 @@ void TensorData::read_fields(std::span<T> into, int64_t first) const {
       return copy_bits(float_of_bf16);
     case kInt4:
     case kUInt4: {
+      const int64_t begin = first / 2;
+      const int64_t end = (first + static_cast<int64_t>(into.size()) + 1) / 2;
       std::vector<std::byte> packed;
-      for (const int32_t byte : proto_->int32_data()) packed.push_back(static_cast<std::byte>(byte));
-      return copy_nibbles(packed.data(), into, first, element_type() == kInt4);
+      for (int64_t i = begin; i < end; ++i)
+        packed.push_back(static_cast<std::byte>(proto_->int32_data(static_cast<int>(i))));
+      return copy_nibbles(packed.data(), into, first - 2 * begin, element_type() == kInt4);
     }
     default:
       return copy(proto_->int32_data());
@@ -302,7 +310,7 @@ void TensorData::read_into(std::span<T> into, int64_t first) const {
   }
   const MappedFile mapped(place.path);
   const auto size = static_cast<int64_t>(mapped.bytes().size());
-  const int64_t needed = (elements_ * element_bits(element_type()) + 7) / 8;
+  const int64_t needed = stored_bytes();
   if (place.offset > size || needed > size - place.offset) {
     throw InputError({.source = place.path}, fmt::format("{} bytes", size),
                      fmt::format("{} bytes of {} from byte {} on", needed, quote(name()), place.offset));

@@ -48,6 +48,7 @@ class TensorData {
   template <class T>
   void read_fields(std::span<T> into, int64_t first) const;
   int64_t field_count() const;
+  int64_t stored_bytes() const;
   void check_size() const;
 
   std::shared_ptr<const ModelFile> file_;

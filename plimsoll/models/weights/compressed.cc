@@ -119,7 +119,8 @@ CompressedTensor read_one(const std::string& path, const StoredFile& file, const
   } catch (const std::exception&) {
     fail(path, fmt::format("no bits, group and shape of {}", quote(name)));
   }
-  if ((tensor.bits != 32 && tensor.bits != 8 && tensor.bits != 4) || tensor.group < 0) {
+  const bool has_group = tensor.group >= 0 && tensor.group <= kMostElements;
+  if ((tensor.bits != 32 && tensor.bits != 8 && tensor.bits != 4) || !has_group) {
     fail(path, fmt::format("{} of {} bits in groups of {}", quote(name), tensor.bits, tensor.group));
   }
   const auto data = file.tensors.find(name);
