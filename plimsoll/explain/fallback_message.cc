@@ -6,6 +6,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/failure.h"
+#include "plimsoll/explain/line_dress.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -153,7 +154,8 @@ constexpr std::string_view kExcuses[] = {"falling back",
                                          "autotun",
                                          "using slow",
                                          "reducing ",
-                                         "smaller chunk"};
+                                         "smaller chunk",
+                                         "partially swapped"};
 constexpr std::string_view kQuietLevels[] = {"warn",   "[info",  " info ", "info:", "=info",  "\"info\"", " debug ",
                                              "debug:", "[debug", "[w]",    "[i]",   "notice", "[w ",      "trace]"};
 
@@ -393,10 +395,10 @@ void tell_device(std::string_view low, Kind kind, Failure& failure) {
 }
 
 // Which memory the words speak of.
-void tell(std::string_view low, Kind kind, Failure& failure) {
+void tell(std::string_view low, std::string_view message, Kind kind, Failure& failure) {
   if (has(low, kPinned)) return is(failure, Arena::pinned_host, Cause::pinned_host_memory);
   if (has(low, kShm)) return is(failure, Arena::shared_memory, Cause::shared_memory);
-  if (kind == Kind::limit) return tell_limit(low, failure);
+  if (kind == Kind::limit) return tell_limit(message, failure);
   if (kind == Kind::kill) {
     const bool limit = contains(low, "limit") || contains(low, "container") || contains(low, "quota");
     return tell_host(failure, limit ? Cause::cgroup_limit : Cause::host_memory);
@@ -435,7 +437,7 @@ std::optional<Failure> find_claim(std::string_view given) {
   failure.headline = "In a program that no reader knows, memory was refused: \"{subject}\"";
   failure.subject = excerpt(line, claim.at);
   read_figures(line, low, failure);
-  tell(low, claim.kind, failure);
+  tell(low, lower(without_logger(line)), claim.kind, failure);
   return failure;
 }
 

@@ -83,8 +83,16 @@ std::string lead_of(std::string_view low, size_t at) {
   return " " + std::string(before.substr(clause_begin(before))) + " ";
 }
 
+// A whole report in marks of code is one that somebody shows: it has figures with units, or stands at the beginning.
+bool is_shown(std::string_view low, size_t at) {
+  constexpr std::string_view kUnits[] = {" gib", " mib", " gb ", " mb ", " gb)", " mb)", " bytes"};
+  const std::string_view quoted = low.substr(at, low.find('`', at) - at);
+  return quoted.size() >= 80 && has(quoted, kUnits);
+}
+
 bool is_quoted(std::string_view low, size_t at) {
   const std::string_view before = low.substr(0, at);
+  if (is_shown(low, at)) return false;
   if (std::count(before.begin(), before.end(), '`') % 2 == 1) return true;
   const size_t mark = before.rfind('"');
   if (mark == npos) return false;

@@ -96,16 +96,6 @@ Failure read_clauses(std::string_view text, Backend backend) {
   return failure;
 }
 
-size_t figures(const Failure& failure) {
-  size_t count = failure.processes.size();
-  for (const OptionalBytes& field :
-       {failure.requested_bytes, failure.total_bytes, failure.free_bytes, failure.allowed_bytes,
-        failure.allocated_bytes, failure.unallocated_bytes, failure.process_bytes}) {
-    count += field ? 1 : 0;
-  }
-  return count;
-}
-
 // Takes what the longer text says, and keeps what only the first line's surroundings said.
 void take_clauses(const Failure& read, Failure& failure) {
   failure.requested_bytes = read.requested_bytes;
@@ -130,8 +120,8 @@ bool add_wrapped(std::string_view line, Failure& failure) {
   if (complete || ended || failure.text.empty()) return false;
   const Failure apart = read_clauses(failure.text + " " + std::string(trim(line)), failure.backend);
   const Failure together = read_clauses(failure.text + std::string(trim(line)), failure.backend);
-  const Failure& better = figures(together) > figures(apart) ? together : apart;
-  const bool gained = figures(better) > figures(failure) || better.requested_bytes != failure.requested_bytes;
+  const Failure& better = figures_of(together) > figures_of(apart) ? together : apart;
+  const bool gained = figures_of(better) > figures_of(failure);
   failure.text = better.text;
   if (gained) take_clauses(better, failure);
   return gained;
