@@ -144,6 +144,8 @@ TEST(Threads, TheEleventhSet) { expect_bounds(score_of("eleventh")); }
 
 TEST(Threads, TheTwelfthSet) { expect_bounds(score_of("twelfth")); }
 
+TEST(Threads, TheThirteenthSet) { expect_bounds(score_of("thirteenth")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;
