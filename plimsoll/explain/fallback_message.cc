@@ -155,7 +155,9 @@ constexpr std::string_view kExcuses[] = {"falling back",
                                          "using slow",
                                          "reducing ",
                                          "smaller chunk",
-                                         "partially swapped"};
+                                         "partially swapped",
+                                         "potential root cause",
+                                         "common causes include"};
 constexpr std::string_view kQuietLevels[] = {"warn",   "[info",  " info ", "info:", "=info",  "\"info\"", " debug ",
                                              "debug:", "[debug", "[w]",    "[i]",   "notice", "[w ",      "trace]"};
 
@@ -195,11 +197,12 @@ constexpr std::string_view kDevice[] = {
     "tpu",         "hbm",       "dram",       "dml",        "d3d",           "directml",      "xpu",
     "cumem",       "sycl",      "level_zero", "device mem", "on device",     "device_id",     "video mem",
     "webgl",       "texture",   "wgpu",       "webgpu",     "rtmalloc",      "mem_object",    "out_of_resources",
-    "outofdevice", "of_device", "hiperror",   "mtlbuffer",  "commandbuffer", "memory object", "accelerator"};
+    "outofdevice", "of_device", "hiperror",   "mtlbuffer",  "commandbuffer", "memory object", "accelerator",
+    "from device", " device ["};
 constexpr std::string_view kHost[] = {"host mem",  "heap",      "system mem",  "virtual mem",  "cpu mem",
                                       "bad_alloc", "bad alloc", "errno 12",    "errno: 12",    "mmap",
                                       "vm_map",    " ram",      "webassembly", "array buffer", "java",
-                                      "llvm",      "errno=12"};
+                                      "llvm",      "errno=12",  " memoryerror"};
 constexpr std::string_view kDeviceMemory[] = {
     "device memory", "device_memory",  "devicememory", "device mem ", "gpu memory", "video memory", "vram",
     "npu memory",    "on accelerator", "cuda out of",  "hip out of",  "xpu out of", "npu out of"};
@@ -285,8 +288,15 @@ bool is_glog_warning(std::string_view line) {
          has_digit(line.substr(4, 1));
 }
 
+// Up to the advice that follows a report: "Try reducing the size", "Please retry with …".
+std::string_view without_advice(std::string_view low) {
+  constexpr std::string_view kAdvice[] = {". try ",      ". please ", ". consider ", "; try ",
+                                          "; consider ", ", try ",    "! try "};
+  return low.substr(0, first_of(low, kAdvice));
+}
+
 bool went_on(std::string_view line, std::string_view low) {
-  if (has(low, kExcuses)) return true;
+  if (has(without_advice(low), kExcuses)) return true;
   return (has(low, kQuietLevels) || is_glog_warning(line)) && !is_raised(line, low);
 }
 

@@ -19,6 +19,9 @@ std::string_view without_prefix(std::string_view line);
 // And without the level and the logger's name.
 std::string_view without_logger(std::string_view line);
 
+// Whether the line begins with a date, a level or a traceback, so that it does not continue another.
+bool begins_record(std::string_view line);
+
 // Whether the line is a shell's word for a process that was killed, in one of the languages that shells speak.
 bool is_killed_word(std::string_view line);
 

@@ -128,10 +128,10 @@ class Collector {
 
   static bool may_be_cut(std::string_view line) { return line.size() >= 40 && line.size() < 400; }
 
-  // Two lines that begin alike are two records, not two parts of one.
+  // Two lines that begin alike are two records, not two parts of one; so is what begins with a date or a level.
   static bool is_next_record(std::string_view line, std::string_view first) {
     constexpr size_t kAlike = 8;
-    return line.size() >= kAlike && first.starts_with(line.substr(0, kAlike));
+    return begins_record(trim(line)) || (line.size() >= kAlike && first.starts_with(line.substr(0, kAlike)));
   }
 
   static Wrapped joined(const Wrapped& first, std::string_view line) {
@@ -319,7 +319,8 @@ class Collector {
   bool is_echo(const Failure& later) {
     if (!later.is_fallback || !is_near(later)) return false;
     Failure& known = findings_.failures.back();
-    if (known.is_fallback && !known.requested_bytes && later.requested_bytes) {
+    const bool names_memory = known.memory_is_assumed && !later.memory_is_assumed;
+    if (known.is_fallback && ((!known.requested_bytes && later.requested_bytes) || names_memory)) {
       const int64_t line = known.line;
       known = later;
       known.line = line;

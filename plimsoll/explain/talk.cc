@@ -32,6 +32,10 @@ constexpr std::string_view kTails[] = {" usually means", " means that",     " ca
                                        " can be worked", " is solved by",   " is raised when", " errors can",
                                        " see the faq",   "falling back to", " errors are ",    " errors when"};
 
+// A message with letters where its figures would be.
+constexpr std::string_view kTemplates[] = {"to allocate x ", "to allocate xx", "to allocate n ", "to allocate <",
+                                           "to allocate {",  "to allocate …",  "to allocate ..."};
+
 constexpr std::string_view kCode[] = {"raise runtimeerror(",
                                       "raise valueerror(",
                                       "raise memoryerror",
@@ -110,7 +114,7 @@ bool is_talk(std::string_view line) {
   const bool code = has(low, kCode) && !contains(low, "\\n");          // no traceback that was put into one line
   const bool literal = low.front() == '"' && contains(low, "\",  #");  // a notebook holds its output as strings, too
   const bool listed = (low.starts_with("* ") || low.starts_with("- ")) && !contains(low, "error: ");
-  return literal || listed || low.ends_with(" passed") || has(lead_of(low, at), kLeads) ||
+  return literal || listed || has(low, kTemplates) || low.ends_with(" passed") || has(lead_of(low, at), kLeads) ||
          has(low.substr(at), kTails) || code || is_quoted(low, at);
 }
 

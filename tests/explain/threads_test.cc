@@ -146,6 +146,8 @@ TEST(Threads, TheTwelfthSet) { expect_bounds(score_of("twelfth")); }
 
 TEST(Threads, TheThirteenthSet) { expect_bounds(score_of("thirteenth")); }
 
+TEST(Threads, TheFourteenthSet) { expect_bounds(score_of("fourteenth")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;
