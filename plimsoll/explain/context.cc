@@ -187,7 +187,8 @@ void tell_library(std::string_view near, Failure& failure) {
                      contains(failure.message, "cuDNN error");
   if (torch || !contains(failure.message, "STATUS_")) return;
   const bool foreign = has_any(failure.message, {"encountered at: ", "unwrap()", "panicked", "raft"});
-  const Framework author = author_of(failure, near);
+  Framework author = author_of(failure, near);
+  if (author == Framework::unknown) author = marked(tail(near, 1024));
   if (foreign || author != Framework::unknown) failure.framework = author;
 }
 

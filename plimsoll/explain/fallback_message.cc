@@ -311,7 +311,7 @@ std::string lead_of(std::string_view low, size_t at) {
 bool is_spoken_of(std::string_view line, std::string_view low, Claim claim) {
   const size_t at = claim.at;
   const std::string lead = lead_of(low, at);
-  if (has(lead, kSpokenOf)) return true;
+  if (has(lead, kSpokenOf) || contains(low.substr(at), " happens to ")) return true;
   if (claim.kind == Kind::kill) return false;
   const bool marked = is_raised(line, low) || has_digit(lead) || contains(low, "error:") || contains(low, "[");
   return !marked && (has(lead, kProseLead) || has(low.substr(at), kProseTail));

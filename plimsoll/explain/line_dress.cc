@@ -242,8 +242,8 @@ std::string_view without_logger(std::string_view line) {
 }
 
 bool begins_record(std::string_view line) {
-  constexpr std::string_view kBegins[] = {"Traceback (most", "File \"", "INFO",           "WARN",
-                                          "ERROR",           "DEBUG",   "During handling"};
+  constexpr std::string_view kBegins[] = {"* ",   "*/",   "//",    "# ",    "Traceback (most", "File \"",
+                                          "INFO", "WARN", "ERROR", "DEBUG", "During handling"};
   std::string_view rest = line;
   return take_date(rest) ||
          std::any_of(std::begin(kBegins), std::end(kBegins), [&](auto begin) { return line.starts_with(begin); });

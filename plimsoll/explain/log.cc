@@ -1,6 +1,7 @@
 #include "plimsoll/explain/log.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -151,6 +152,7 @@ class Collector {
 
   void begin_wrapped(std::string_view line, Open& open) {
     open.lines_left = may_be_cut(trim(line)) ? kPeek : 0;
+    open.stops_within = std::isalpha(static_cast<unsigned char>(trim(line).empty() ? '.' : trim(line).back())) != 0;
     open.wrapped = {std::string(trim(line)), std::string(trim(line))};
     open.reads_again = open.failure;
   }
@@ -190,7 +192,7 @@ class Collector {
     }
     const std::string_view text = trim(line);
     const std::string above = line_above(before);
-    if (may_be_cut(above) && !is_next_record(text, above)) {
+    if (may_be_cut(above) && !above.starts_with("*") && !is_next_record(text, above)) {
       open.wrapped = joined({above, above}, text);
       if (read_joined(rank, before, open)) return true;
     }
@@ -218,11 +220,18 @@ class Collector {
     return figures_of(now) > figures_of(was);
   }
 
+  // A report that stops in the middle of a sentence, which goes on to say that nothing failed.
+  static bool is_excused(const Open& open) {
+    constexpr std::string_view kNot = "is not a failure";
+    if (contains(open.wrapped.loose, kNot) || contains(open.wrapped.tight, kNot)) return true;
+    const bool next = open.lines_left == kPeek - 1;
+    if (!next || !open.stops_within || is_talk(open.wrapped.loose) || is_talk(open.wrapped.tight)) return false;
+    return !start(open.wrapped.loose).failure && !start(open.wrapped.tight).failure;
+  }
+
   bool read_again(std::string_view before, Open& open) {
-    const bool excused =
-        contains(open.wrapped.loose, "is not a failure") || contains(open.wrapped.tight, "is not a failure");
     if (open.failure != open.reads_again || open.failure + 1 != findings_.failures.size()) return false;
-    if (excused) {
+    if (is_excused(open)) {
       findings_.failures.pop_back();
       ++findings_.not_failures;
       forget_dropped();
@@ -248,6 +257,7 @@ class Collector {
     size_t summary = kNone;
     Wrapped wrapped;  // a line that may go on in the next
     int lines_left = 0;
+    bool stops_within = false;   // a sentence
     size_t reads_again = kNone;  // the failure that the line began
     const MessageForm* form = nullptr;
     OptionalBytes device_limit;  // XLA tells it once, before or after the failures that it explains

@@ -177,6 +177,8 @@ const Needles& log_needles() {
       "Negsignal.SIG",
       "return code -9",
       "exit code -9",
+      "exit code: -9",
+      "exit status -9",
       "circuit_breaking",
       "resources exhausted",
       "OOM when allocating",

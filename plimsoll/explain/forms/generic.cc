@@ -241,8 +241,10 @@ constexpr LineForm kForms[] = {
     killed({"signal 9 (SIGKILL)"}),
     killed({"signal: 9, SIGKILL"}),  // cargo
     killed({"Negsignal.SIGKILL"}),   // Airflow
-    killed({"exited with return code -9"}),
-    killed({"exited with exit code -9"}),
+    killed({"return code -9"}),
+    killed({"exit code -9"}),
+    killed({"exit code: -9"}),
+    killed({"exit status -9"}),
     killed({"zsh: killed "}),
     {.framework = Framework::plimsoll,
      .backend = Backend::cpu,
