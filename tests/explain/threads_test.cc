@@ -148,6 +148,8 @@ TEST(Threads, TheThirteenthSet) { expect_bounds(score_of("thirteenth")); }
 
 TEST(Threads, TheFourteenthSet) { expect_bounds(score_of("fourteenth")); }
 
+TEST(Threads, TheFifteenthSet) { expect_bounds(score_of("fifteenth")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;
