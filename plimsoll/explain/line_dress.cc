@@ -249,6 +249,19 @@ bool begins_record(std::string_view line) {
          std::any_of(std::begin(kBegins), std::end(kBegins), [&](auto begin) { return line.starts_with(begin); });
 }
 
+namespace {
+
+// "[1]    9301 killed     python3 train.py", "[1]+  Killed                  python3 train.py"
+bool is_killed_job(std::string_view line) {
+  if (!take(line, "[") || !take_digits(line, 1, 3) || !take(line, "]")) return false;
+  take_any(line, "+-");
+  line = skip_blanks(line);
+  if (take_digits(line, 1, 9)) line = skip_blanks(line);
+  return line.starts_with("killed ") || line.starts_with("Killed ");
+}
+
+}  // namespace
+
 bool is_killed_word(std::string_view line) {
   constexpr std::string_view kWords[] = {"Killed",
                                          "Killed.",
@@ -268,8 +281,9 @@ bool is_killed_word(std::string_view line) {
                                          "Morto",                                             // Portuguese
                                          "Unicestwiony",                                      // Polish
                                          "\xc3\x96ld\xc3\xbcr\xc3\xbcld\xc3\xbc"};            // Turkish
-  const std::string_view text = trim(line);
-  return std::find(std::begin(kWords), std::end(kWords), text) != std::end(kWords);
+  std::string_view text = trim(line);
+  if (take(text, "$ ")) text = trim(text);
+  return is_killed_job(text) || std::find(std::begin(kWords), std::end(kWords), text) != std::end(kWords);
 }
 
 }  // namespace plimsoll::explain

@@ -502,7 +502,7 @@ class Scanner {
       const std::string plain = strip_decoration(piece);
       std::string_view rest = without_prefix(plain);
       take_rank(rest);
-      return is_killed_word(without_logger(rest));
+      return is_killed_word(rest) || is_killed_word(without_logger(rest));
     });
   }
 

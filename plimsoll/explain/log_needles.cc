@@ -186,6 +186,7 @@ const Needles& log_needles() {
       "calculation overflowed",
       "killed by signal",
       "Attempting to ",
+      "Tried to allocate ",
       "smaller than requested",
       "memory: usage ",
       "Kill process",

@@ -87,6 +87,18 @@ std::string lead_of(std::string_view low, size_t at) {
   return " " + std::string(before.substr(clause_begin(before))) + " ";
 }
 
+// However somebody leads in to it: three figures with their units are a report.
+bool has_figures(std::string_view text) {
+  constexpr std::string_view kUnits[] = {" gib", " mib", " bytes"};
+  int count = 0;
+  for (const std::string_view unit : kUnits) {
+    for (size_t at = text.find(unit); at != npos; at = text.find(unit, at + unit.size())) {
+      count += at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9' ? 1 : 0;
+    }
+  }
+  return count >= 3;
+}
+
 // A whole report in marks of code is one that somebody shows: it is long and has figures.
 bool is_shown(std::string_view low, size_t at) {
   constexpr size_t kLong = 80;
@@ -116,8 +128,9 @@ bool is_talk(std::string_view line) {
   const bool code = has(low, kCode) && !contains(low, "\\n");          // no traceback that was put into one line
   const bool literal = low.front() == '"' && contains(low, "\",  #");  // a notebook holds its output as strings, too
   const bool listed = (low.starts_with("* ") || low.starts_with("- ")) && !contains(low, "error: ");
-  return literal || listed || has(low, kTemplates) || low.ends_with(" passed") || contains(low, " passed ") || has(lead_of(low, at), kLeads) ||
-         has(low.substr(at), kTails) || code || is_quoted(low, at);
+  if (!code && !literal && has_figures(low.substr(at))) return false;
+  return literal || listed || has(low, kTemplates) || low.ends_with(" passed") || contains(low, " passed ") ||
+         has(lead_of(low, at), kLeads) || has(low.substr(at), kTails) || code || is_quoted(low, at);
 }
 
 }  // namespace plimsoll::explain

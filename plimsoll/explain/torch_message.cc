@@ -159,6 +159,11 @@ std::optional<Failure> start_device(std::string_view line) {
   if (const auto bare = after(line, "torch.OutOfMemoryError: ")) {
     if (bare->starts_with("Tried to allocate ")) return read_clauses(*bare, Backend::cuda);
   }
+  // The head of the sentence may be the title of a thread.
+  const auto headless = after(line, "Tried to allocate ");
+  const bool figures =
+      headless && (contains(*headless, " already allocated;") || contains(*headless, " is allocated by PyTorch"));
+  if (figures && !contains(line, "out of memory")) return read_clauses(line, Backend::cuda);
   const Backend backend = contains(line, "CUDA out of memory")  ? Backend::cuda
                           : contains(line, "HIP out of memory") ? Backend::rocm
                           : contains(line, "XPU out of memory") ? Backend::xpu

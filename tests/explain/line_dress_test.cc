@@ -60,10 +60,12 @@ TEST(LineDress, TellsWhereARecordBegins) {
 
 TEST(LineDress, KnowsTheShellsWordInOtherLanguages) {
   for (const char* line :
-       {"Killed", " Killed\r", "Killed: 9", "\xe5\xb7\xb2\xe6\x9d\x80\xe6\xad\xbb", "Get\xc3\xb6tet"}) {
+       {"Killed", " Killed\r", "Killed: 9", "$  Killed", "[1]    9301 killed     python3 a.py",
+        "[2]+  Killed                  ./a", "\xe5\xb7\xb2\xe6\x9d\x80\xe6\xad\xbb", "Get\xc3\xb6tet"}) {
     EXPECT_TRUE(is_killed_word(line)) << line;
   }
-  for (const char* line : {"Killed it", "killed", "Terminated", ""}) EXPECT_FALSE(is_killed_word(line)) << line;
+  for (const char* line : {"Killed it", "killed", "Terminated", "[1] killed", "[1]  done  a", ""})
+    EXPECT_FALSE(is_killed_word(line)) << line;
 }
 
 }  // namespace
