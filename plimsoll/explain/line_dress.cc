@@ -74,6 +74,12 @@ bool take_any(std::string_view& text, std::string_view characters) {
   return true;
 }
 
+// "00:00", "0000"
+void take_zone(std::string_view& text) {
+  take_digits(text, 2, 4);
+  if (take(text, ":")) take_digits(text, 2, 2);
+}
+
 // "10:11:12", "10:11:12,123", "10:11:12.1234567Z", "10:11:12+00:00"
 bool take_time(std::string_view& text) {
   std::string_view rest = text;
@@ -82,7 +88,7 @@ bool take_time(std::string_view& text) {
     return false;
   }
   if (take_any(rest, ".,") && !take_digits(rest, 1, 9)) return false;
-  if (!take(rest, "Z") && take_any(rest, "+-")) take_digits(rest, 2, 4), take(rest, ":"), take_digits(rest, 2, 2);
+  if (!take(rest, "Z") && take_any(rest, "+-")) take_zone(rest);
   text = rest;
   return true;
 }
@@ -106,7 +112,8 @@ bool take_stamp(std::string_view& line) {
   rest = skip_blanks(rest);
   if (rest.size() == size && !rest.empty()) return false;  // "2017-05-09 13:13:15.970884: I tensorflow/…"
   if (take(rest, "- ") || take(rest, "| ")) rest = skip_blanks(rest);
-  take(rest, "stderr F ") || take(rest, "stdout F ") || take(rest, "stderr P ") || take(rest, "stdout P ");
+  constexpr std::string_view kStreams[] = {"stderr F ", "stdout F ", "stderr P ", "stdout P "};
+  for (const std::string_view stream : kStreams) take(rest, stream);
   line = rest;
   return true;
 }
@@ -205,7 +212,7 @@ bool take_logger(std::string_view& line) {
 // "[E203 10:11:12.123456789 Worker.cpp:42] "
 bool take_bracket(std::string_view& line) {
   const size_t end = line.starts_with("[") ? line.find("] ") : npos;
-  if (end == npos || end > 80) return false;
+  if (end > 80) return false;  // npos, too
   line.remove_prefix(end + 2);
   return true;
 }
