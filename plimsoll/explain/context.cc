@@ -149,7 +149,9 @@ Framework marked(std::string_view text) {
 // The line itself tells best, then the code that was running.
 Framework author_of(const Failure& failure, std::string_view near) {
   const Framework by_line = marked(failure.message);
-  return by_line != Framework::unknown ? by_line : marked(innermost_file(near));
+  if (by_line != Framework::unknown) return by_line;
+  const Framework by_frame = marked(innermost_file(near));
+  return by_frame == Framework::unknown && contains(near, "torch_npu") ? Framework::torch : by_frame;
 }
 
 // XLA runs under three frameworks, and its words are the same in all.
@@ -185,7 +187,8 @@ void tell_library(std::string_view near, Failure& failure) {
                      contains(failure.message, "cuDNN error");
   if (torch || !contains(failure.message, "STATUS_")) return;
   const bool foreign = has_any(failure.message, {"encountered at: ", "unwrap()", "panicked", "raft"});
-  const Framework author = author_of(failure, near);
+  Framework author = author_of(failure, near);
+  if (author == Framework::unknown) author = marked(tail(near, 1024));
   if (foreign || author != Framework::unknown) failure.framework = author;
 }
 
@@ -230,6 +233,10 @@ void tell_pinned(std::string_view before, Failure& failure) {
   if (const size_t end = near.rfind("out of memory"); end != std::string_view::npos) near.remove_prefix(end);
   failure.pinned_nearby =
       has_any(near, {"pin_memory", "pinned", "HostAlloc"}) || contains(failure.message, "pin_memory");
+  if (has_any(failure.message, {"HostRegister", "HostAlloc", "hostRegister", "hostAlloc"}) && is_device(failure)) {
+    failure.arena = Arena::pinned_host;
+    failure.says.reset();
+  }
   if (failure.framework != Framework::torch || failure.arena != Arena::device_direct || !failure.pinned_nearby) return;
   failure.arena = Arena::pinned_host;
   failure.says.reset();

@@ -81,6 +81,16 @@ struct Failure {
 // The cap if there is one below the device, else the device.
 OptionalBytes limit_bytes(const Failure& failure);
 
+// How many figures a reading has, and their sum. A line that was cut is put together in two ways; the right one finds
+// more figures, or the same with their digits and units whole.
+struct Figures {
+  size_t count = 0;
+  double sum = 0;
+};
+
+Figures figures_of(const Failure& failure);
+bool operator>(const Figures& a, const Figures& b);
+
 // The forms, one reader per family. `start` recognises the line that opens a report; `add` takes a later line of the
 // same report and says whether it belonged.
 struct MessageForm {

@@ -6,6 +6,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/failure.h"
+#include "plimsoll/explain/line_dress.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -153,7 +154,10 @@ constexpr std::string_view kExcuses[] = {"falling back",
                                          "autotun",
                                          "using slow",
                                          "reducing ",
-                                         "smaller chunk"};
+                                         "smaller chunk",
+                                         "partially swapped",
+                                         "potential root cause",
+                                         "common causes include"};
 constexpr std::string_view kQuietLevels[] = {"warn",   "[info",  " info ", "info:", "=info",  "\"info\"", " debug ",
                                              "debug:", "[debug", "[w]",    "[i]",   "notice", "[w ",      "trace]"};
 
@@ -193,11 +197,12 @@ constexpr std::string_view kDevice[] = {
     "tpu",         "hbm",       "dram",       "dml",        "d3d",           "directml",      "xpu",
     "cumem",       "sycl",      "level_zero", "device mem", "on device",     "device_id",     "video mem",
     "webgl",       "texture",   "wgpu",       "webgpu",     "rtmalloc",      "mem_object",    "out_of_resources",
-    "outofdevice", "of_device", "hiperror",   "mtlbuffer",  "commandbuffer", "memory object", "accelerator"};
+    "outofdevice", "of_device", "hiperror",   "mtlbuffer",  "commandbuffer", "memory object", "accelerator",
+    "from device", " device ["};
 constexpr std::string_view kHost[] = {"host mem",  "heap",      "system mem",  "virtual mem",  "cpu mem",
                                       "bad_alloc", "bad alloc", "errno 12",    "errno: 12",    "mmap",
                                       "vm_map",    " ram",      "webassembly", "array buffer", "java",
-                                      "llvm",      "errno=12"};
+                                      "llvm",      "errno=12",  " memoryerror"};
 constexpr std::string_view kDeviceMemory[] = {
     "device memory", "device_memory",  "devicememory", "device mem ", "gpu memory", "video memory", "vram",
     "npu memory",    "on accelerator", "cuda out of",  "hip out of",  "xpu out of", "npu out of"};
@@ -283,8 +288,15 @@ bool is_glog_warning(std::string_view line) {
          has_digit(line.substr(4, 1));
 }
 
+// Up to the advice that follows a report: "Try reducing the size", "Please retry with …".
+std::string_view without_advice(std::string_view low) {
+  constexpr std::string_view kAdvice[] = {". try ",      ". please ", ". consider ", "; try ",
+                                          "; consider ", ", try ",    "! try "};
+  return low.substr(0, first_of(low, kAdvice));
+}
+
 bool went_on(std::string_view line, std::string_view low) {
-  if (has(low, kExcuses)) return true;
+  if (has(without_advice(low), kExcuses)) return true;
   return (has(low, kQuietLevels) || is_glog_warning(line)) && !is_raised(line, low);
 }
 
@@ -299,7 +311,7 @@ std::string lead_of(std::string_view low, size_t at) {
 bool is_spoken_of(std::string_view line, std::string_view low, Claim claim) {
   const size_t at = claim.at;
   const std::string lead = lead_of(low, at);
-  if (has(lead, kSpokenOf)) return true;
+  if (has(lead, kSpokenOf) || contains(low.substr(at), " happens to ")) return true;
   if (claim.kind == Kind::kill) return false;
   const bool marked = is_raised(line, low) || has_digit(lead) || contains(low, "error:") || contains(low, "[");
   return !marked && (has(lead, kProseLead) || has(low.substr(at), kProseTail));
@@ -393,10 +405,10 @@ void tell_device(std::string_view low, Kind kind, Failure& failure) {
 }
 
 // Which memory the words speak of.
-void tell(std::string_view low, Kind kind, Failure& failure) {
+void tell(std::string_view low, std::string_view message, Kind kind, Failure& failure) {
   if (has(low, kPinned)) return is(failure, Arena::pinned_host, Cause::pinned_host_memory);
   if (has(low, kShm)) return is(failure, Arena::shared_memory, Cause::shared_memory);
-  if (kind == Kind::limit) return tell_limit(low, failure);
+  if (kind == Kind::limit) return tell_limit(message, failure);
   if (kind == Kind::kill) {
     const bool limit = contains(low, "limit") || contains(low, "container") || contains(low, "quota");
     return tell_host(failure, limit ? Cause::cgroup_limit : Cause::host_memory);
@@ -435,7 +447,7 @@ std::optional<Failure> find_claim(std::string_view given) {
   failure.headline = "In a program that no reader knows, memory was refused: \"{subject}\"";
   failure.subject = excerpt(line, claim.at);
   read_figures(line, low, failure);
-  tell(low, claim.kind, failure);
+  tell(low, lower(without_logger(line)), claim.kind, failure);
   return failure;
 }
 

@@ -1,12 +1,14 @@
 #include "plimsoll/explain/log.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "plimsoll/explain/context.h"
+#include "plimsoll/explain/line_dress.h"
 #include "plimsoll/explain/line_form.h"
 #include "plimsoll/explain/log_merge.h"
 #include "plimsoll/explain/log_needles.h"
@@ -21,6 +23,7 @@ constexpr size_t kBefore = 16 << 10;  // kept in front of a line, for the traceb
 constexpr size_t kLongestLine = 32 << 10;
 constexpr size_t kMostFailures = 1000;
 constexpr int kFollow = 64;    // lines looked at after one that meant something
+constexpr int kPeek = 4;       // lines looked at after one that may have been cut
 constexpr int64_t kNear = 40;  // lines within which a report that nobody knows is another one's echo
 
 const MessageForm* const kForms[] = {&kTableForm, &kTorchForm,  &kOtherForm,   &kTensorflowForm,
@@ -31,12 +34,44 @@ class Collector {
  public:
   explicit Collector(LogFindings& findings) : findings_(findings) {}
 
-  // Returns whether the line meant something. `before` is the log up to it.
-  bool line(std::string_view raw, std::string_view before) {
+  // Returns for how many lines to look on. `before` is the log up to this one.
+  int line(std::string_view raw, std::string_view before) {
+    const auto pieces = unpacked_lines(raw);
+    if (pieces.empty()) return plain_line(raw, before);
+    std::string context(before.substr(before.size() - std::min<size_t>(before.size(), 8 << 10)));
+    int look = 0;
+    for (const std::string& piece : pieces) {
+      look = std::max(look - 1, plain_line(piece, context));
+      context += piece + "\n";
+    }
+    return look;
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+  struct Open;
+
+  int plain_line(std::string_view raw, std::string_view before) {
     std::string text = strip_decoration(raw);
-    std::string_view rest = text;
-    const std::string rank = take_rank(rest);
+    std::string_view rest = without_prefix(text);
+    std::string rank = take_rank(rest);
+    if (rank.empty()) rank = take_rank(rest);
+    rest = without_prefix(rest);
     Open& open = open_for(rank);
+    if (one_line(rest, rank, before, open)) return kFollow;
+    // What a terminal cuts off from a rank's line has no rank in front.
+    const bool follows = rank.empty() && !last_rank_.empty() && findings_.lines - last_line_ <= kPeek;
+    Open& cut = follows ? open_for(last_rank_) : open;
+    if (follows && continues(rest, cut)) return kFollow;
+    const bool meant = read_on(rest, follows ? last_rank_ : rank, before, cut);
+    if (!follows) {
+      last_rank_ = rank;
+      last_line_ = findings_.lines;
+    }
+    return meant ? kFollow : cut.lines_left;
+  }
+
+  bool one_line(std::string_view rest, const std::string& rank, std::string_view before, Open& open) {
     if (contains(rest, "ran out of memory") && contains(rest, "this is not a failure")) {
       ++findings_.not_failures;
       return true;
@@ -52,46 +87,178 @@ class Collector {
       findings_.summaries.back().line = findings_.lines;
       return true;
     }
-    for (const MessageForm* form : kForms) {
-      if (auto failure = form->start(rest)) {
-        if (is_talk(rest)) break;
-        found(std::move(*failure), rest, rank, before, *form, open);
-        return true;
-      }
+    if (auto [failure, form] = start(rest); failure) {
+      if (begins_above(*failure, *form, rest, rank, before, open)) return true;
+      found(std::move(*failure), rest, rank, before, *form, open);
+      begin_wrapped(rest, open);
+      last_rank_ = rank;
+      last_line_ = findings_.lines;
+      return true;
     }
-    return joins(rest, rank, before, open) || continues(rest, open);
+    return continues(rest, open) || continues(without_logger(rest), open);
   }
 
- private:
-  static constexpr size_t kNone = SIZE_MAX;
-  struct Open;
+  struct Started {
+    std::optional<Failure> failure;
+    const MessageForm* form = nullptr;
+  };
+
+  // The first reader that claims the line.
+  static Started start(std::string_view line) {
+    for (const MessageForm* form : kForms) {
+      auto failure = form->start(line);
+      if (!failure && form == &kOtherForm) failure = form->start(without_logger(line));
+      if (!failure) continue;
+      if (is_talk(line)) break;
+      return {std::move(failure), form};
+    }
+    return {};
+  }
 
   // PyTorch's hint names the switch whether it is on or not; any other mention is somebody setting it.
   void note_settings(std::string_view line) {
     if (contains(line, "expandable_segments:True") && !contains(line, "try setting")) expandable_is_on_ = true;
   }
 
-  // "Resource exhausted: Out" at the end of a line that a terminal cut, and "of memory while trying to allocate …".
-  bool joins(std::string_view line, const std::string& rank, std::string_view before, Open& open) {
-    const std::string first = std::exchange(open.cut, "");
-    const std::string whole = first + " " + std::string(trim(line));
-    for (const MessageForm* form : {&kTensorflowForm, &kXlaForm}) {
-      auto failure = first.empty() ? std::nullopt : form->start(whole);
-      if (!failure) continue;
-      found(std::move(*failure), whole, rank, before, *form, open);
-      return true;
+  // Terminals and editors cut a long message into lines, within words or between them. What was read of it so far is
+  // read again with the line that follows.
+  struct Wrapped {
+    std::string tight;  // cut within words
+    std::string loose;  // and between them
+  };
+
+  static bool may_be_cut(std::string_view line) { return line.size() >= 40 && line.size() < 400; }
+
+  // Two lines that begin alike are two records, not two parts of one; so is what begins with a date or a level.
+  static bool is_next_record(std::string_view line, std::string_view first) {
+    constexpr size_t kAlike = 8;
+    return begins_record(trim(line)) || (line.size() >= kAlike && first.starts_with(line.substr(0, kAlike)));
+  }
+
+  static Wrapped joined(const Wrapped& first, std::string_view line) {
+    return {first.tight + std::string(trim(line)), first.loose + " " + std::string(trim(line))};
+  }
+
+  // The reading of a joined line that has more figures. The reader of last resort may not join lines.
+  static Started start_joined(const Wrapped& wrapped) {
+    Started tight = start(wrapped.tight);
+    Started loose = start(wrapped.loose);
+    if (tight.form == &kFallbackForm) tight = {};
+    if (loose.form == &kFallbackForm) loose = {};
+    if (!tight.failure) return loose;
+    return loose.failure && figures_of(*loose.failure) > figures_of(*tight.failure) ? std::move(loose)
+                                                                                    : std::move(tight);
+  }
+
+  void begin_wrapped(std::string_view line, Open& open) {
+    open.lines_left = may_be_cut(trim(line)) ? kPeek : 0;
+    open.stops_within = std::isalpha(static_cast<unsigned char>(trim(line).empty() ? '.' : trim(line).back())) != 0;
+    open.wrapped = {std::string(trim(line)), std::string(trim(line))};
+    open.reads_again = open.failure;
+  }
+
+  // The line above, as it would have come here.
+  static std::string line_above(std::string_view before) {
+    std::string_view text = before.substr(before.size() - std::min<size_t>(before.size(), 1024));
+    if (text.ends_with("\n")) text.remove_suffix(1);
+    if (text.ends_with("\r")) text.remove_suffix(1);
+    const size_t begin = text.rfind('\n') + 1;  // npos + 1 is 0
+    const std::string plain = strip_decoration(text.substr(begin));
+    std::string_view rest = without_prefix(plain);
+    take_rank(rest);
+    return std::string(trim(rest));
+  }
+
+  // The words of anybody may be the end of a message that began in the line above.
+  bool begins_above(const Failure& alone, const MessageForm& form, std::string_view line, const std::string& rank,
+                    std::string_view before, Open& open) {
+    if (&form != &kFallbackForm && &form != &kGenericForm) return false;
+    const std::string above = line_above(before);
+    if (!may_be_cut(above) || is_next_record(line, above)) return false;
+    const Wrapped both = joined({above, above}, line);
+    const Started started = start_joined(both);
+    if (!started.failure || started.form == &form || !tells_more(*started.failure, alone)) return false;
+    open.wrapped = both;
+    return read_joined(rank, before, open);
+  }
+
+  // A line that means nothing alone: the next of a message that was cut, or the first.
+  bool read_on(std::string_view line, const std::string& rank, std::string_view before, Open& open) {
+    if (trim(line).empty()) return false;
+    if (open.lines_left > 0 && !is_next_record(line, open.wrapped.tight)) {
+      --open.lines_left;
+      open.wrapped = joined(open.wrapped, line);
+      return open.reads_again == kNone ? read_joined(rank, before, open) : read_again(before, open);
     }
     const std::string_view text = trim(line);
-    const bool told =
-        contains(text, "xhausted") || contains(text, "EXHAUSTED") || contains(text, "OOM when allocating");
-    if (told && text.size() >= 60 && text.size() < 400) open.cut = text;
-    return !open.cut.empty();
+    const std::string above = line_above(before);
+    if (may_be_cut(above) && !above.starts_with("*") && !is_next_record(text, above)) {
+      open.wrapped = joined({above, above}, text);
+      if (read_joined(rank, before, open)) return true;
+    }
+    begin_wrapped(text, open);
+    open.reads_again = kNone;
+    return false;
+  }
+
+  bool read_joined(const std::string& rank, std::string_view before, Open& open) {
+    auto [failure, form] = start_joined(open.wrapped);
+    if (!failure) return false;
+    const Wrapped wrapped = open.wrapped;
+    found(std::move(*failure), wrapped.loose, rank, before, *form, open);
+    open.wrapped = wrapped;
+    open.lines_left = kPeek;
+    open.reads_again = open.failure;
+    return true;
+  }
+
+  // Whether the joined line tells more than its first part did.
+  static bool tells_more(const Failure& now, const Failure& was) {
+    if (was.is_fallback) return true;
+    if (was.framework == Framework::unknown && now.framework != Framework::unknown) return true;
+    if (was.framework == now.framework && was.arena == Arena::device && now.arena == Arena::host) return true;
+    return figures_of(now) > figures_of(was);
+  }
+
+  // A report that stops in the middle of a sentence, which goes on to say that nothing failed.
+  static bool is_excused(const Open& open) {
+    constexpr std::string_view kNot = "is not a failure";
+    if (contains(open.wrapped.loose, kNot) || contains(open.wrapped.tight, kNot)) return true;
+    const bool next = open.lines_left == kPeek - 1;
+    if (!next || !open.stops_within || is_talk(open.wrapped.loose) || is_talk(open.wrapped.tight)) return false;
+    return !start(open.wrapped.loose).failure && !start(open.wrapped.tight).failure;
+  }
+
+  bool read_again(std::string_view before, Open& open) {
+    if (open.failure != open.reads_again || open.failure + 1 != findings_.failures.size()) return false;
+    if (is_excused(open)) {
+      findings_.failures.pop_back();
+      ++findings_.not_failures;
+      forget_dropped();
+      open.lines_left = 0;
+      return true;
+    }
+    Failure& known = findings_.failures.back();
+    auto [failure, form] = start_joined(open.wrapped);
+    if (!failure || !known.text.empty() || known.occurrences > 1) return false;
+    failure->message = std::string_view(open.wrapped.loose).substr(0, 600);
+    failure->line = known.line;
+    failure->rank = known.rank;
+    failure->expandable_is_on = known.expandable_is_on;
+    add_context(before, *failure);
+    if (!tells_more(*failure, known)) return false;
+    known = std::move(*failure);
+    open.form = form;
+    return true;
   }
 
   struct Open {
     size_t failure = kNone;
     size_t summary = kNone;
-    std::string cut;  // a line that may go on in the next
+    Wrapped wrapped;  // a line that may go on in the next
+    int lines_left = 0;
+    bool stops_within = false;   // a sentence
+    size_t reads_again = kNone;  // the failure that the line began
     const MessageForm* form = nullptr;
     OptionalBytes device_limit;  // XLA tells it once, before or after the failures that it explains
   };
@@ -162,7 +329,8 @@ class Collector {
   bool is_echo(const Failure& later) {
     if (!later.is_fallback || !is_near(later)) return false;
     Failure& known = findings_.failures.back();
-    if (known.is_fallback && !known.requested_bytes && later.requested_bytes) {
+    const bool names_memory = known.memory_is_assumed && !later.memory_is_assumed;
+    if (known.is_fallback && ((!known.requested_bytes && later.requested_bytes) || names_memory)) {
       const int64_t line = known.line;
       known = later;
       known.line = line;
@@ -250,6 +418,8 @@ class Collector {
   OptionalBytes device_bytes_;      // as a framework announced it when it started
   std::optional<Failure> skipped_;  // the last tactic that had no room
   int64_t tactic_line_ = 0;         // where one was last skipped
+  std::string last_rank_;           // whose line came last, and where
+  int64_t last_line_ = 0;
 };
 
 // Logs that PowerShell wrote are UTF-16. All that matters in them is ASCII.
@@ -325,26 +495,37 @@ class Scanner {
     refill();
   }
 
+  static bool ends_with_kill(std::string_view line) {
+    std::vector<std::string> pieces = unpacked_lines(line);
+    if (pieces.empty()) pieces.emplace_back(line);
+    return std::any_of(pieces.begin(), pieces.end(), [](const std::string& piece) {
+      const std::string plain = strip_decoration(piece);
+      std::string_view rest = without_prefix(plain);
+      take_rank(rest);
+      return is_killed_word(rest) || is_killed_word(without_logger(rest));
+    });
+  }
+
   // A program that is killed says nothing; its shell says "Killed", in one of the last lines.
   void look_for_kill() {
-    constexpr size_t kTail = 400;
-    const size_t from = end_ - std::min(end_, kTail);
-    const size_t at = text().substr(from).rfind("Killed");
-    if (at == std::string_view::npos) return;
-    const size_t begin = from + at;
-    const bool starts = begin == 0 || buffer_[begin - 1] == '\n';
-    const bool ends = trim(text().substr(begin, text().find('\n', begin) - begin)) == "Killed";
-    if (!starts || !ends || !findings_.failures.empty()) return;
-    count_lines(begin);
-    const size_t before = begin - std::min(begin, kBefore);
-    collector_.line(kKilledLine, text().substr(before, begin - before));
+    constexpr size_t kTail = 600;
+    if (!findings_.failures.empty()) return;
+    size_t begin = end_ - std::min(end_, kTail);
+    for (size_t end = 0; begin < end_; begin = end + 1) {
+      end = std::min(text().find('\n', begin), end_);
+      if (!ends_with_kill(text().substr(begin, end - begin))) continue;
+      count_lines(begin);
+      const size_t before = begin - std::min(begin, kBefore);
+      collector_.line(kKilledLine, text().substr(before, begin - before));
+      return;
+    }
   }
 
   void give(size_t begin, size_t end) {
     count_lines(begin);
     const size_t before = begin - std::min(begin, kBefore);
-    const bool meant = collector_.line(text().substr(begin, end - begin), text().substr(before, begin - before));
-    follow_ = meant ? kFollow : std::max(0, follow_ - 1);
+    const int look = collector_.line(text().substr(begin, end - begin), text().substr(before, begin - before));
+    follow_ = std::max(follow_ - 1, look);
     given_ = cursor_ = std::min(end + 1, end_);
   }
 

@@ -32,6 +32,10 @@ constexpr std::string_view kTails[] = {" usually means", " means that",     " ca
                                        " can be worked", " is solved by",   " is raised when", " errors can",
                                        " see the faq",   "falling back to", " errors are ",    " errors when"};
 
+// A message with letters where its figures would be.
+constexpr std::string_view kTemplates[] = {"to allocate x ", "to allocate xx", "to allocate n ", "to allocate <",
+                                           "to allocate {",  "to allocate …",  "to allocate ..."};
+
 constexpr std::string_view kCode[] = {"raise runtimeerror(",
                                       "raise valueerror(",
                                       "raise memoryerror",
@@ -83,8 +87,30 @@ std::string lead_of(std::string_view low, size_t at) {
   return " " + std::string(before.substr(clause_begin(before))) + " ";
 }
 
+// However somebody leads in to it: three figures with their units are a report.
+bool has_figures(std::string_view text) {
+  constexpr std::string_view kUnits[] = {" gib", " mib", " bytes"};
+  int count = 0;
+  for (const std::string_view unit : kUnits) {
+    for (size_t at = text.find(unit); at != npos; at = text.find(unit, at + unit.size())) {
+      count += at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9' ? 1 : 0;
+    }
+  }
+  return count >= 3;
+}
+
+// A whole report in marks of code is one that somebody shows: it is long and has figures.
+bool is_shown(std::string_view low, size_t at) {
+  constexpr size_t kLong = 80;
+  constexpr int64_t kDigits = 6;
+  const std::string_view quoted = low.substr(at, low.find('`', at) - at);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return quoted.size() >= kLong && std::count_if(quoted.begin(), quoted.end(), is_digit) >= kDigits;
+}
+
 bool is_quoted(std::string_view low, size_t at) {
   const std::string_view before = low.substr(0, at);
+  if (is_shown(low, at)) return false;
   if (std::count(before.begin(), before.end(), '`') % 2 == 1) return true;
   const size_t mark = before.rfind('"');
   if (mark == npos) return false;
@@ -102,8 +128,9 @@ bool is_talk(std::string_view line) {
   const bool code = has(low, kCode) && !contains(low, "\\n");          // no traceback that was put into one line
   const bool literal = low.front() == '"' && contains(low, "\",  #");  // a notebook holds its output as strings, too
   const bool listed = (low.starts_with("* ") || low.starts_with("- ")) && !contains(low, "error: ");
-  return literal || listed || low.ends_with(" passed") || has(lead_of(low, at), kLeads) ||
-         has(low.substr(at), kTails) || code || is_quoted(low, at);
+  if (!code && !literal && has_figures(low.substr(at))) return false;
+  return literal || listed || has(low, kTemplates) || low.ends_with(" passed") || contains(low, " passed ") ||
+         has(lead_of(low, at), kLeads) || has(low.substr(at), kTails) || code || is_quoted(low, at);
 }
 
 }  // namespace plimsoll::explain

@@ -67,7 +67,8 @@ std::optional<Failure> start_exception(std::string_view line) {
 // target.
 std::optional<Failure> start_eager(std::string_view line) {
   const bool op = contains(line, "failed to allocate memory") && contains(line, "[Op:");
-  if (!op && !contains(line, "Dst tensor is not initialized")) return std::nullopt;
+  const bool kernel = contains(line, "op_kernel.cc") && contains(line, "xhausted: failed to allocate memory");
+  if (!op && !kernel && !contains(line, "Dst tensor is not initialized")) return std::nullopt;
   Failure failure = of_tensorflow();
   failure.device = device_of(line);
   if (op) failure.subject = "op " + std::string(between(line, "[Op:", "]").value_or(""));

@@ -75,6 +75,31 @@ size_t ornament_length(std::string_view text) {
   return text.size() >= 2 && text[0] == '\xc2' && text[1] == '\xa0' ? 2 : 0;
 }
 
+struct Written {
+  std::string_view as;
+  std::string_view means;
+};
+
+// What pages and keyboards write for plain signs: entities, tags, typographic quotes, signs of double width.
+constexpr Written kWritten[] = {
+    {"&quot;", "\""},       {"&lt;", "<"},         {"&gt;", ">"},         {"&#39;", "'"},
+    {"&#x27;", "'"},        {"&apos;", "'"},       {"&#34;", "\""},       {"&nbsp;", " "},
+    {"&amp;", "&"},         {"<br>", " "},         {"<br/>", " "},        {"<br />", " "},
+    {"<code>", ""},         {"</code>", ""},       {"<pre>", ""},         {"</pre>", ""},
+    {"</span>", ""},        {"<strong>", ""},      {"</strong>", ""},     {"<p>", ""},
+    {"</p>", ""},           {"\xe2\x80\x98", "'"}, {"\xe2\x80\x99", "'"}, {"\xe2\x80\x9c", "\""},
+    {"\xe2\x80\x9d", "\""}, {"\xe2\x80\xaf", " "}, {"\xe2\x80\x89", " "}, {"\xef\xbc\x9a", ": "},
+    {"\xef\xbc\x8c", ", "}, {"\xef\xbc\x88", "("}, {"\xef\xbc\x89", ")"}, {"\xef\xbc\x9b", ";"},
+    {"\xe3\x80\x82", "."},
+};
+
+const Written* written_at(std::string_view text) {
+  if (text[0] != '&' && text[0] != '<' && static_cast<unsigned char>(text[0]) < 0xe0) return nullptr;
+  const auto found = std::find_if(std::begin(kWritten), std::end(kWritten),
+                                  [&](const Written& written) { return text.starts_with(written.as); });
+  return found == std::end(kWritten) ? nullptr : found;
+}
+
 std::string_view file_name(std::string_view path) {
   const size_t slash = path.find_last_of("/\\");
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
@@ -159,6 +184,11 @@ std::string strip_decoration(std::string_view line) {
     const std::string_view rest = line.substr(i);
     if (const size_t length = escape_length(rest) + ornament_length(rest)) {
       i += length;
+      continue;
+    }
+    if (const Written* written = written_at(rest)) {
+      result += written->means;
+      i += written->as.size();
       continue;
     }
     const auto byte = static_cast<unsigned char>(line[i++]);

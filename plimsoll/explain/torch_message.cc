@@ -96,16 +96,6 @@ Failure read_clauses(std::string_view text, Backend backend) {
   return failure;
 }
 
-size_t figures(const Failure& failure) {
-  size_t count = failure.processes.size();
-  for (const OptionalBytes& field :
-       {failure.requested_bytes, failure.total_bytes, failure.free_bytes, failure.allowed_bytes,
-        failure.allocated_bytes, failure.unallocated_bytes, failure.process_bytes}) {
-    count += field ? 1 : 0;
-  }
-  return count;
-}
-
 // Takes what the longer text says, and keeps what only the first line's surroundings said.
 void take_clauses(const Failure& read, Failure& failure) {
   failure.requested_bytes = read.requested_bytes;
@@ -130,8 +120,8 @@ bool add_wrapped(std::string_view line, Failure& failure) {
   if (complete || ended || failure.text.empty()) return false;
   const Failure apart = read_clauses(failure.text + " " + std::string(trim(line)), failure.backend);
   const Failure together = read_clauses(failure.text + std::string(trim(line)), failure.backend);
-  const Failure& better = figures(together) > figures(apart) ? together : apart;
-  const bool gained = figures(better) > figures(failure) || better.requested_bytes != failure.requested_bytes;
+  const Failure& better = figures_of(together) > figures_of(apart) ? together : apart;
+  const bool gained = figures_of(better) > figures_of(failure);
   failure.text = better.text;
   if (gained) take_clauses(better, failure);
   return gained;
@@ -169,6 +159,11 @@ std::optional<Failure> start_device(std::string_view line) {
   if (const auto bare = after(line, "torch.OutOfMemoryError: ")) {
     if (bare->starts_with("Tried to allocate ")) return read_clauses(*bare, Backend::cuda);
   }
+  // The head of the sentence may be the title of a thread.
+  const auto headless = after(line, "Tried to allocate ");
+  const bool figures =
+      headless && (contains(*headless, " already allocated;") || contains(*headless, " is allocated by PyTorch"));
+  if (figures && !contains(line, "out of memory")) return read_clauses(line, Backend::cuda);
   const Backend backend = contains(line, "CUDA out of memory")  ? Backend::cuda
                           : contains(line, "HIP out of memory") ? Backend::rocm
                           : contains(line, "XPU out of memory") ? Backend::xpu
@@ -219,12 +214,15 @@ std::optional<Failure> start_host(std::string_view line) {
 std::optional<Failure> start_library(std::string_view line) {
   const bool library =
       contains(line, "STATUS_ALLOC_FAILED") || contains(line, "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOC");
-  if (!library) return std::nullopt;
+  // llama.cpp says what cuBLAS calls it; its own source stands in the next line.
+  const bool ggml = contains(line, "CUDA error: the resource allocation failed");
+  if (!library && !ggml) return std::nullopt;
   const bool rocm = contains(line, "HIPBLAS") || contains(line, "ROCBLAS") || contains(line, "hipblas");
   Failure failure = of(Arena::device_direct, rocm ? Backend::rocm : Backend::cuda);
   if (contains(line, "tensorflow") || contains(line, "cuda_dnn.cc") || contains(line, "cuda_blas.cc")) {
     failure.framework = Framework::tensorflow;
   }
+  if (ggml) failure.framework = Framework::ggml;
   failure.subject = between(line, "when calling `", "`").value_or("a library handle");
   return failure;
 }

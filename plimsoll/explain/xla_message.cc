@@ -213,9 +213,17 @@ bool add_card(std::string_view line, Failure& failure) {
   return true;
 }
 
+// "[[{{node XRTExecute}}]]": PyTorch's own way onto a TPU.
+bool add_node(std::string_view line, Failure& failure) {
+  if (failure.framework != Framework::jax || !contains(line, "{{node XRT")) return false;
+  failure.framework = Framework::torch;
+  return true;
+}
+
 bool add(std::string_view line, Failure& failure) {
-  return add_card(line, failure) || add_allocation(line, failure) || add_program(line, failure) ||
-         add_tpu_buffer(line, failure) || add_buffer(line, failure) || add_base_limit(line, failure);
+  return add_node(line, failure) || add_card(line, failure) || add_allocation(line, failure) ||
+         add_program(line, failure) || add_tpu_buffer(line, failure) || add_buffer(line, failure) ||
+         add_base_limit(line, failure);
 }
 
 }  // namespace

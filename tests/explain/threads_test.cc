@@ -5,68 +5,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <set>
-#include <sstream>
 
-#include "plimsoll/explain/explain.h"
-#include "plimsoll/explain/text_scan.h"
+#include "tests/explain/thread_cases.h"
 #include "tests/explain/vocabulary.h"
 
 namespace plimsoll::explain {
 namespace {
-
-struct Case {
-  std::string family;
-  std::string name;
-  std::string cause;  // "none" for a trap
-  std::string framework;
-  std::string remedy;
-  std::string log;
-};
-
-std::vector<std::string> fields_of(std::string_view header) {
-  std::vector<std::string> fields;
-  while (true) {
-    const size_t bar = header.find(" | ");
-    fields.emplace_back(trim(header.substr(0, bar)));
-    if (bar == std::string_view::npos) break;
-    header.remove_prefix(bar + 3);
-  }
-  fields.resize(4);
-  return fields;
-}
-
-void read_family(const std::filesystem::path& path, std::vector<Case>& cases) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("=== ") && contains(line, " | ")) {
-      const auto fields = fields_of(std::string_view(line).substr(4));
-      cases.push_back({path.stem(), fields[0], fields[1], fields[2], fields[3], ""});
-    } else if (!cases.empty()) {
-      cases.back().log += line + "\n";
-    }
-  }
-}
-
-std::vector<Case> read_half(const std::string& half) {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(PLIMSOLL_SOURCE_DIR "/tests/data/oom/threads/" + half)) {
-    paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  std::vector<Case> cases;
-  for (const auto& path : paths) read_family(path, cases);
-  return cases;
-}
-
-Explanation explain_text(const std::string& log) {
-  Input input;
-  input.log = read_log(*open_memory(log, "log"));
-  return explain(input, "log");
-}
 
 struct Score {
   int failures = 0, found = 0, single = 0, cause = 0, framework = 0, remedy = 0, high = 0, high_right = 0;
@@ -80,11 +26,11 @@ bool offers(const Diagnosis& diagnosis, const std::string& text) {
          });
 }
 
-void miss(Score& score, const Case& item, const std::string& what) {
+void miss(Score& score, const ThreadCase& item, const std::string& what) {
   score.misses += fmt::format("  {}/{}: {}\n", item.family, item.name, what);
 }
 
-void check_words(const Case& item, const Diagnosis& diagnosis, Score& score) {
+void check_words(const ThreadCase& item, const Diagnosis& diagnosis, Score& score) {
   const bool vllm = contains(item.log, "/vllm/");
   const Audience audience = {diagnosis.framework, vllm ? Framework::vllm : Framework::unknown, diagnosis.backend,
                              diagnosis.task};
@@ -96,7 +42,7 @@ void check_words(const Case& item, const Diagnosis& diagnosis, Score& score) {
   }
 }
 
-void judge(const Case& item, Score& score) {
+void judge(const ThreadCase& item, Score& score) {
   const Explanation explanation = explain_text(item.log);
   const auto& diagnoses = explanation.diagnoses;
   if (item.cause == "none") {
@@ -131,7 +77,7 @@ void judge(const Case& item, Score& score) {
 
 Score score_of(const std::string& half) {
   Score score;
-  for (const Case& item : read_half(half)) judge(item, score);
+  for (const ThreadCase& item : read_thread_set(half)) judge(item, score);
   return score;
 }
 
@@ -196,13 +142,20 @@ TEST(Threads, TheTenthSet) { expect_bounds(score_of("tenth")); }
 
 TEST(Threads, TheEleventhSet) { expect_bounds(score_of("eleventh")); }
 
+TEST(Threads, TheTwelfthSet) { expect_bounds(score_of("twelfth")); }
+
+TEST(Threads, TheThirteenthSet) { expect_bounds(score_of("thirteenth")); }
+
+TEST(Threads, TheFourteenthSet) { expect_bounds(score_of("fourteenth")); }
+
+TEST(Threads, TheFifteenthSet) { expect_bounds(score_of("fifteenth")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;
   std::set<std::string> kinds;
-  for (const std::string half : {"develop", "held_out", "independent", "fourth", "fifth", "sixth", "seventh", "eighth",
-                                 "ninth", "tenth", "eleventh"}) {
-    for (const Case& item : read_half(half)) {
+  for (const std::string& set : thread_sets()) {
+    for (const ThreadCase& item : read_thread_set(set)) {
       ++(item.cause == "none" ? traps : failures);
       if (item.cause != "none") kinds.insert(item.family + item.framework);
     }

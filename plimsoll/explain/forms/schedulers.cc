@@ -8,11 +8,12 @@ namespace {
 constexpr std::string_view kSlurm = "The job's memory limit was reached, and Slurm's cgroup killed a process";
 constexpr std::string_view kPod = "The container's memory limit was reached, and the kernel killed its process";
 
-constexpr LineForm slurm(std::array<std::string_view, 3> all) {
+constexpr LineForm slurm(std::array<std::string_view, 3> all, std::array<std::string_view, 2> none = {}) {
   return {.framework = Framework::slurm,
           .backend = Backend::cpu,
           .arena = Arena::cgroup,
           .all = all,
+          .none = none,
           .says = Cause::cgroup_limit,
           .sure = Confidence::high,
           .headline = kSlurm};
@@ -34,7 +35,7 @@ constexpr LineForm kForms[] = {
     slurm({"Detected ", "oom-kill event"}),
     slurm({"slurm", "exceeded memory limit"}),
     slurm({"slurm", "Exceeded job memory limit"}),
-    slurm({"slurm", "Exceeded step memory limit"}),
+    slurm({"slurm", "Exceeded step memory limit"}, {"partially swapped out"}),
     slurm({"srun: error:", "Out Of Memory"}),
     slurm({"sacct", "OUT_OF_MEMORY"}),
     slurm({"State: OUT_OF_MEMORY"}),
@@ -50,7 +51,7 @@ constexpr LineForm kForms[] = {
     pod({"was OOMKilled"}),
     pod({"OOMKilled", "exit code 137"}),
     pod({"Reason [OOMKilled]"}),
-    pod({" container oom "}),  // docker events
+    pod({"container oom "}),  // docker events
     pod({"OOMKilled\": true"}),
     pod({"OOMKilled\":true"}),
     {.framework = Framework::kubernetes,
