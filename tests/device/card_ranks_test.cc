@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <mutex>
-#include <thread>
+#include <latch>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/base/oom.h"
@@ -215,21 +213,18 @@ TEST(CardRanks, AreNotKeptUnfinished) {
 // Work of the stream goes on while a collective is under way, which waits for a rank that is late.
 TEST(CardRanks, OverlapWithOtherWork) {
   use_cards(2);
-  std::mutex mutex;
-  std::unique_lock late(mutex);
+  std::latch seen(1);
   run_on_cards(2, [&](OnCard& rank) {
     CardFloats sum(rank.card, {1, 2, 3});
     CardFloats other(rank.card, {5, 6, 7});
-    if (rank.ranks->rank() == 1) {
-      const std::lock_guard wait(mutex);  // until rank 0 has seen its copy
-    }
+    if (rank.ranks->rank() == 1) seen.wait();  // until rank 0 has its copy
     rank.on_streams().start_all_reduce(*rank.stream, DType::f32, sum.at(), 3);
     rank.stream->copy(other.at(), other.at(1), 4);
     if (rank.ranks->rank() == 0) {
       rank.stream->synchronize();  // of the copy alone
       EXPECT_EQ(other.read()[0], 6);
       EXPECT_EQ(sum.read()[0], 1);
-      late.unlock();
+      seen.count_down();
     }
     rank.on_streams().finish(*rank.stream, sum.at());
     rank.stream->synchronize();

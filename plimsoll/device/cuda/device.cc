@@ -278,14 +278,14 @@ class PaperCuda : public Device {
 }  // namespace
 
 Device& cuda_device(int ordinal) {
+  static std::mutex lock;
+  const std::lock_guard held(lock);
   cuda::set_card_on_paper(nullptr);
   if (CompileOnly::architecture() != nullptr) {
     static PaperCuda paper;
     return paper;
   }
-  static std::mutex lock;
   static std::map<int, std::unique_ptr<Cuda>> cards;
-  const std::lock_guard held(lock);
   std::unique_ptr<Cuda>& card = cards[ordinal];
   if (!card) card = std::make_unique<Cuda>(ordinal);
   card->use();
