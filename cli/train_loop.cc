@@ -15,6 +15,7 @@
 #include "cli/verbs.h"
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/base/duration.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/device/gather.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/process.h"
@@ -393,7 +394,6 @@ void check_for_ranks(const TrainOptions& options) {
   refuse(!options.budget.budget_file.empty(), "--budget-file");
   refuse(!options.budget.spill_dir.empty(), "--spill-dir");
   refuse(options.loop.patience > 0, "--patience");
-  refuse(options.step.device != "cpu", "--device other than cpu");
 }
 
 train::StepRequest request_for(const TrainOptions& options) {
@@ -469,16 +469,29 @@ int run_loop(BudgetRun& run, train::FittedTraining& training, train::LoopOptions
   return end_of(run.options, run.part, result);
 }
 
+// What the process of a rank may give an arena, before there is a plan: a card's own memory, or the host's.
+int64_t arena_of_rank(const TrainOptions& options, const train::RankPart& part, const Budget& budget) {
+  if (part.ranks->on_streams() != nullptr) {
+    return std::max<int64_t>(0, budget.bytes - device::find_device(options.step.device).overhead_bytes());
+  }
+  const int64_t held = process_memory().bytes() + part.ranks->working_bytes();
+  return std::max<int64_t>(0, train::arena_within(budget.bytes, train::booked_overhead({}, held)));
+}
+
+// That MPI may take for a while; of a card it takes nothing.
+int64_t working_bytes_of(const train::RankPart& part) {
+  return part && part.ranks->on_streams() == nullptr ? part.ranks->working_bytes() : 0;
+}
+
 // Rank 0 decides for all.
 std::string choose_sharding(const TrainOptions& options, const train::StepRequest& request, const train::RankPart& part,
                             const Budget& budget) {
   std::string chosen;
   if (part.is_first()) {
-    const int64_t held = process_memory().bytes() + part.ranks->working_bytes();
-    const plan::PlanOptions asked{
-        .budget_bytes = std::max<int64_t>(0, train::arena_within(budget.bytes, train::booked_overhead({}, held))),
-        .step_bytes = train::kStepBytes,
-        .recompute = request.recompute};
+    const bool is_on_card = part.ranks->on_streams() != nullptr;
+    const plan::PlanOptions asked{.budget_bytes = arena_of_rank(options, part, budget),
+                                  .step_bytes = is_on_card ? 0 : train::kStepBytes,
+                                  .recompute = request.recompute};
     chosen = name(train::choose_sharding(train::request_of_part(request, part, program::Sharding::none), asked,
                                          train::possible_shardings(needs_whole_parameters(options, request.model))));
   }
@@ -489,7 +502,10 @@ std::string choose_sharding(const TrainOptions& options, const train::StepReques
 
 int train_within(const TrainOptions& given) {
   TrainOptions options = given;
-  if (train::joined_ranks()) check_for_ranks(options);
+  if (train::joined_ranks()) {
+    check_for_ranks(options);
+    options.step.device = train::join_cards(options.step.device);
+  }
   Budget budget =
       train::agreed_budget(read_budget(options.budget, options.step.device), options.budget.budget == "auto");
   train::BudgetFile file(options.budget.budget_file, budget, terminal_listener().on_note);
@@ -519,8 +535,8 @@ int train_within(const TrainOptions& given) {
     if (!loop.checkpoint.folder.empty()) {
       loop.checkpoint.staging_bytes = train::staging_bytes_for(model.kept_bytes(), share);
     }
-    const int64_t reserved = train::Loop::reserved_bytes(model, loop, share) + run.data.reserved_bytes +
-                             (part ? part.ranks->working_bytes() : 0);
+    const int64_t reserved =
+        train::Loop::reserved_bytes(model, loop, share) + run.data.reserved_bytes + working_bytes_of(part);
     train::TrainerOptions trainer = options.trainer;
     trainer.part = part;
     training.emplace(model, options.budget.spill_dir, trainer, reserved);

@@ -50,6 +50,10 @@ if wants tests; then
   echo "test_cuda: exit status $?"
   grep -E '^card|FAILED|PASSED' "$out/test_cuda.log" | sort -u
   grep -E -A8 'Failure' "$out/test_cuda.log" | head -60
+  say "NCCL's collectives in a captured graph, one rank"
+  ours timeout 120 "$tests" --gtest_filter='NcclOnACard.*' >"$out/nccl.log" 2>&1
+  echo "NcclOnACard: exit status $?"
+  grep -E '^NCCL|SKIPPED|FAILED|PASSED|not found' "$out/nccl.log" | sort -u
 fi
 if wants record; then
   say "what the card's libraries and plans take"

@@ -9,7 +9,8 @@
 // Collectives that are started go on while the caller does other work: their memory is theirs until `finish`. They come
 // in one order with those that wait.
 //
-// Memory is the host's. Not thread-safe: one thread calls at a time.
+// Memory is the host's; that of cards is for StreamRanks (stream_ranks.h), which a group of ranks on cards has. Not
+// thread-safe: one thread calls at a time.
 #pragma once
 
 #include <atomic>
@@ -43,6 +44,8 @@ Shard shard_of(int64_t elements, int ranks, int rank);
 // The samples of a batch that a rank takes: sizes differ by one at most, and the first ranks have the larger ones.
 Shard samples_of(int64_t batch, int ranks, int rank);
 
+class StreamRanks;
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -50,6 +53,7 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
   virtual int local_ranks() const = 0;  // on this machine, this one included
+  virtual int local_rank() const = 0;   // among those
   // That it may take for a while during a collective, beside what it has from the start.
   virtual int64_t working_bytes() const = 0;
 
@@ -73,6 +77,9 @@ class Communicator {
   virtual void finish(const std::byte* /*result*/) {}
   // Until none is under way, whatever became of them.
   virtual void drain() {}
+
+  // Collectives in the memory of devices that have one of their own; null: there are none.
+  virtual StreamRanks* on_streams() { return nullptr; }
 
   // While set, collectives leave the processor to others as they wait, but where `hurry` says that somebody waits for
   // them. Nothing: they take it.

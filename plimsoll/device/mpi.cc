@@ -115,6 +115,7 @@ class MpiRanks : public Communicator {
     Handle local = nullptr;
     require(api_.split_type(api_.world, kTypeShared, 0, api_.info_null, &local), "MPI_Comm_split_type");
     require(api_.size(local, &local_ranks_), "MPI_Comm_size");
+    require(api_.rank(local, &local_rank_), "MPI_Comm_rank");
     staged_.resize(static_cast<size_t>(std::max<int64_t>(kAtOnceBytes, ranks_ * int64_t{8})));
     warm_up();
   }
@@ -125,6 +126,7 @@ class MpiRanks : public Communicator {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   int local_ranks() const override { return local_ranks_; }
+  int local_rank() const override { return local_rank_; }
 
   // Open MPI takes up to twice the bytes of a collective for itself while it runs.
   int64_t working_bytes() const override { return 2 * kAtOnceBytes; }
@@ -288,6 +290,7 @@ class MpiRanks : public Communicator {
   int rank_ = 0;
   int ranks_ = 1;
   int local_ranks_ = 1;
+  int local_rank_ = 0;
   bool has_threads_ = false;
   const std::atomic<bool>* hurry_ = nullptr;
   Handle request_ = nullptr;

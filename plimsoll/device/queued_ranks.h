@@ -25,6 +25,7 @@ class QueuedRanks : public Communicator {
   int rank() const override { return ranks_->rank(); }
   int ranks() const override { return ranks_->ranks(); }
   int local_ranks() const override { return ranks_->local_ranks(); }
+  int local_rank() const override { return ranks_->local_rank(); }
   int64_t working_bytes() const override { return ranks_->working_bytes(); }
 
   void all_reduce(DType dtype, std::byte* data, int64_t elements) override;

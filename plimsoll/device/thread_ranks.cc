@@ -104,6 +104,7 @@ class ThreadRanks::Member : public Communicator {
   int rank() const override { return rank_; }
   int ranks() const override { return group_->ranks; }
   int local_ranks() const override { return group_->ranks; }
+  int local_rank() const override { return rank_; }
   int64_t working_bytes() const override { return 0; }
 
   void all_reduce(DType dtype, std::byte* data, int64_t elements) override {

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "plimsoll/base/error.h"
+#include "plimsoll/device/stream_ranks.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/ops/collective.h"
 
@@ -40,8 +41,10 @@ double seconds_of(const program::Program& program, const program::Op& op, const 
 }
 
 // Of the fastest of a few sums of so many floats.
-double seconds_of_sum(device::Communicator& ranks, std::vector<float>& data) {
+double seconds_of_sum(device::Communicator& ranks, size_t floats) {
+  if (device::StreamRanks* cards = ranks.on_streams()) return cards->seconds_of_sum(static_cast<int64_t>(floats));
   constexpr int kTries = 5;
+  std::vector<float> data(floats);
   double least = std::numeric_limits<double>::max();
   for (int i = 0; i < kTries; ++i) {
     std::fill(data.begin(), data.end(), 0.0F);
@@ -74,10 +77,8 @@ Link parse_link(std::string_view text) {
 
 Link measure_link(device::Communicator& ranks) {
   constexpr size_t kMany = size_t{1} << 18;
-  std::vector<float> few(1);
-  std::vector<float> many(kMany);
-  const double latency = seconds_of_sum(ranks, few);
-  const double rest = std::max(seconds_of_sum(ranks, many) - latency, 1e-9);
+  const double latency = seconds_of_sum(ranks, 1);
+  const double rest = std::max(seconds_of_sum(ranks, kMany) - latency, 1e-9);
   const double sent = 2.0 * static_cast<double>(ranks.ranks() - 1) / ranks.ranks() * kMany * sizeof(float);
   return {"measured", latency / (2 * log2_up(ranks.ranks())), sent / rest};
 }

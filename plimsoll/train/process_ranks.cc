@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plimsoll/device/cuda/card_ranks.h"
+#include "plimsoll/device/device.h"
 #include "plimsoll/device/mpi.h"
 #include "plimsoll/kernels/collective.h"
 #include "plimsoll/kernels/device.h"
@@ -26,6 +28,14 @@ std::shared_ptr<device::Communicator> join_ranks() {
 
 const std::shared_ptr<device::Communicator>& joined_ranks() { return current(); }
 
+std::string join_cards(const std::string& device) {
+  if (!current() || !device.starts_with("cuda")) return device;
+  const std::string name = device::card_of_rank(*current(), device);
+  current() = device::join_cards(current(), device::find_device(name));
+  kernels::use_communicator(current());
+  return name;
+}
+
 void abort_ranks(int status) {
   if (current()) current()->abort(status);
 }
@@ -39,7 +49,8 @@ void leave_ranks() {
 
 Budget agreed_budget(const Budget& budget, bool is_of_machine) {
   if (!current()) return budget;
-  const int64_t own = is_of_machine ? budget.bytes / current()->local_ranks() : budget.bytes;
+  const bool is_shared = is_of_machine && current()->on_streams() == nullptr;
+  const int64_t own = is_shared ? budget.bytes / current()->local_ranks() : budget.bytes;
   return {device::least_over(*current(), own), budget.source};
 }
 

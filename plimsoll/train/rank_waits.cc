@@ -47,7 +47,7 @@ std::optional<int> RankWaits::slow_rank() const {
 }
 
 RankWaits gather_waits(const RankPart& part, run::Session& session, double run_seconds) {
-  if (!part) return {};
+  if (!part || part.ranks->on_streams() != nullptr) return {};
   RankWaits waits{.run_seconds = run_seconds};
   std::vector<double> own;
   for (size_t i = 0; i < session.executors(); ++i) {

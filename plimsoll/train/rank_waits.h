@@ -30,7 +30,8 @@ struct RankWaits {
   std::optional<int> slow_rank() const;
 };
 
-// Called by every rank, after a run whose steps took so long; nothing for one rank alone.
+// Called by every rank, after a run whose steps took so long; nothing for one rank alone, and nothing on cards, where
+// the host does not wait for collectives.
 RankWaits gather_waits(const RankPart& part, run::Session& session, double run_seconds);
 
 }  // namespace plimsoll::train

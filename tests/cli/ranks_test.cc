@@ -1,4 +1,5 @@
 // Several ranks as a user starts them: mpirun -n 4 plimsoll train ..
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -216,6 +217,24 @@ TEST(CliRanks, EndWithinTenSecondsWhenOneIsKilled) {
   EXPECT_FALSE(any_runs());
   EXPECT_LT(std::chrono::steady_clock::now(), limit);
   fs::remove_all(folder);
+}
+
+// Without a driver, and with a stand-in's one card for two ranks.
+TEST(CliRanks, SayWhichCardsAreMissing) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun";
+  const std::string train = "train mlp --batch 8 --steps 1 --device cuda";
+  if (dlopen("libcuda.so.1", RTLD_NOW) == nullptr) {
+    const Outcome without = run_cli(train, mpirun(2));
+    EXPECT_EQ(without.status, 2) << without.output;
+    EXPECT_NE(without.output.find("plimsoll: no NVIDIA driver: libcuda.so.1 not found"), std::string::npos)
+        << without.output;
+  }
+  const Outcome one_card = run_cli(train, "env LD_LIBRARY_PATH=" PLIMSOLL_STAND_INS " " + mpirun(2));
+  EXPECT_EQ(one_card.status, 2) << one_card.output;
+  const std::string message = "plimsoll: ranks 0 and 1 have one card, 0000:1B:00.0 of ";
+  const size_t first = one_card.output.find(message);
+  ASSERT_NE(first, std::string::npos) << one_card.output;
+  EXPECT_EQ(one_card.output.find(message, first + 1), std::string::npos) << "told twice: " << one_card.output;
 }
 
 TEST(CliRanks, ShardNothingAlone) {

@@ -4,6 +4,7 @@
 #include "plimsoll/device/cuda/compute_api.h"
 #include "plimsoll/device/cuda/cublas_lt.h"
 #include "plimsoll/device/cuda/cudnn.h"
+#include "plimsoll/device/cuda/nccl.h"
 
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -13,6 +14,9 @@
 #endif
 #if __has_include(<cuda.h>)
 #include <cuda.h>
+#endif
+#if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
+#include <nccl.h>
 #endif
 
 namespace plimsoll::cuda {
@@ -116,6 +120,51 @@ TEST(LibraryHeaders, OfCudnnAgree) {
   EXPECT_EQ(dnn::kConvolutions[2].y, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
 #else
   GTEST_SKIP() << "cudnn.h is not installed";
+#endif
+}
+
+// Whether two functions take arguments of the same sizes: our handles and numbers for theirs, and their enumerations.
+template <class Theirs, class Ours>
+struct TakesAlike : std::false_type {};
+template <class R, class... Theirs, class... Ours>
+struct TakesAlike<R (*)(Theirs...), int (*)(Ours...)> {
+  static constexpr bool value = [] {
+    if constexpr (sizeof...(Theirs) != sizeof...(Ours)) {
+      return false;
+    } else {
+      return ((sizeof(Theirs) == sizeof(Ours)) && ...);
+    }
+  }();
+};
+
+TEST(LibraryHeaders, OfNcclAgree) {
+#ifdef NCCL_UNIQUE_ID_BYTES
+  static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId) && sizeof(NcclUniqueId) == NCCL_UNIQUE_ID_BYTES);
+  EXPECT_EQ(kNcclSuccess, ncclSuccess);
+  EXPECT_EQ(kNcclInProgress, ncclInProgress);
+  EXPECT_EQ(kNcclSum, ncclSum);
+  EXPECT_EQ(kNcclUint8, ncclUint8);
+  EXPECT_EQ(kNcclInt64, ncclInt64);
+  EXPECT_EQ(kNcclFloat16, ncclFloat16);
+  EXPECT_EQ(kNcclFloat32, ncclFloat32);
+  EXPECT_EQ(kNcclFloat64, ncclFloat64);
+  EXPECT_EQ(kNcclBfloat16, ncclBfloat16);
+  EXPECT_EQ(kNcclLeastVersion, NCCL_VERSION(2, 11, 0));
+  static_assert(TakesAlike<decltype(&ncclGetVersion), decltype(Nccl::get_version)>::value);
+  static_assert(TakesAlike<decltype(&ncclGetUniqueId), decltype(Nccl::get_unique_id)>::value);
+  static_assert(TakesAlike<decltype(&ncclCommInitRank), decltype(Nccl::comm_init_rank)>::value);
+  static_assert(TakesAlike<decltype(&ncclCommDestroy), decltype(Nccl::comm_destroy)>::value);
+  static_assert(TakesAlike<decltype(&ncclCommAbort), decltype(Nccl::comm_abort)>::value);
+  static_assert(TakesAlike<decltype(&ncclCommGetAsyncError), decltype(Nccl::comm_get_async_error)>::value);
+  static_assert(TakesAlike<decltype(&ncclAllReduce), decltype(Nccl::all_reduce)>::value);
+  static_assert(TakesAlike<decltype(&ncclReduce), decltype(Nccl::reduce)>::value);
+  static_assert(TakesAlike<decltype(&ncclReduceScatter), decltype(Nccl::reduce_scatter)>::value);
+  static_assert(TakesAlike<decltype(&ncclAllGather), decltype(Nccl::all_gather)>::value);
+  static_assert(TakesAlike<decltype(&ncclBroadcast), decltype(Nccl::broadcast)>::value);
+  static_assert(TakesAlike<decltype(&ncclGroupStart), decltype(Nccl::group_start)>::value);
+  static_assert(TakesAlike<decltype(&ncclGroupEnd), decltype(Nccl::group_end)>::value);
+#else
+  GTEST_SKIP() << "nccl.h is not installed";
 #endif
 }
 

@@ -48,6 +48,7 @@ TEST(CudaDriver, PutsTheContextBackThatWasCurrent) {
   const StandInSettings settings{.devices = 2};
   stand_in_reset(&settings);
   const Driver driver = Driver::load();
+  driver.ctx_set_current(nullptr);  // whatever was before
   DeviceOrdinal device = -1;
   {
     const CurrentDevice one(driver, 1);

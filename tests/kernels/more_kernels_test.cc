@@ -173,6 +173,16 @@ TEST(MoreKernels, ReadViews) {
   }
 }
 
+TEST(MoreKernels, MoveShardsIntoPacksAndBack) {
+  for (const int ranks : {1, 2, 3, 8, 64}) {
+    const int first = (21 + ranks - 1) / ranks;
+    expect_agreement(program::parse_program(fmt::format(
+        "input %x: f32[7,3]\ninput %y: f32[2,20]\n%pack = pack_shards(%x, %y) {{ranks={0}}}\n"
+        "%copy = clone(%y)\n%back = take_shards(%copy, %pack) {{at={1}, ranks={0}}}\noutput %pack\noutput %back\n",
+        ranks, first)));
+  }
+}
+
 TEST(MoreKernels, CastBetweenDTypes) {
   for (const char* from : {"f32", "f64", "i64", "i32", "u8", "bool"}) {
     for (const char* to : {"f32", "f64", "i64", "i32", "i8", "u8", "bool"}) {

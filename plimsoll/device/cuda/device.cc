@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/device/cuda/cards.h"
@@ -102,16 +103,17 @@ class CudaStream : public Stream {
  public:
   explicit CudaStream(Runtime& runtime) : runtime_(runtime) {
     runtime_.check(runtime_.driver().stream_create(&handle_, cuda::kStreamNonBlocking), "cuStreamCreate");
-    DevicePointer at = 0;
-    runtime_.check(runtime_.compute().mem_alloc(&at, sizeof(FaultRecord)), "cuMemAlloc");
-    fault_ = reinterpret_cast<FaultRecord*>(at);
-    clear_fault();
+    try {
+      DevicePointer at = 0;
+      runtime_.check(runtime_.compute().mem_alloc(&at, sizeof(FaultRecord)), "cuMemAlloc");
+      fault_ = reinterpret_cast<FaultRecord*>(at);
+      clear_fault();
+    } catch (...) {
+      release();
+      throw;
+    }
   }
-  ~CudaStream() override {
-    runtime_.driver().stream_synchronize(handle_);
-    runtime_.compute().mem_free(pointer(fault_));
-    runtime_.driver().stream_destroy(handle_);
-  }
+  ~CudaStream() override { release(); }
 
   void enqueue(const std::function<void()>& work) override {
     synchronize();
@@ -166,6 +168,11 @@ class CudaStream : public Stream {
   void* native() override { return handle_; }
 
  private:
+  void release() {
+    runtime_.driver().stream_synchronize(handle_);
+    if (fault_ != nullptr) runtime_.compute().mem_free(pointer(fault_));
+    runtime_.driver().stream_destroy(handle_);
+  }
   void clear_fault() {
     zero(reinterpret_cast<std::byte*>(fault_), sizeof(FaultRecord));
     runtime_.check(runtime_.driver().stream_synchronize(handle_), "cuStreamSynchronize");
@@ -221,12 +228,14 @@ class Cuda : public Device {
     return fmt::format("{}, driver {}", runtime_.driver().device_name(runtime_.ordinal()), runtime_.driver().version());
   }
   Budget budget() const override {
-    const int64_t reserve = std::max(kLeastReserve, kReserve - runtime_.grown_bytes());  // what is still to come
+    const int64_t reserve =  // what is still to come
+        std::max(kLeastReserve, kReserve - runtime_.grown_bytes()) + runtime_.ranks_to_come();
     return {std::max<int64_t>(0, runtime_.free_bytes() - reserve),
             fmt::format("free memory of {}, less {} for compiled kernels", traits_.name, format_bytes(reserve))};
   }
   int64_t overhead_bytes() const override {
-    return runtime_.overhead_bytes() + std::max(kReserve, runtime_.grown_bytes() + kLeastReserve);
+    return runtime_.overhead_bytes() + runtime_.ranks_booked() +
+           std::max(kReserve, runtime_.grown_bytes() + kLeastReserve);
   }
 
   void use() { runtime_.use(); }
@@ -269,6 +278,8 @@ class PaperCuda : public Device {
 }  // namespace
 
 Device& cuda_device(int ordinal) {
+  static std::mutex lock;
+  const std::lock_guard held(lock);
   cuda::set_card_on_paper(nullptr);
   if (CompileOnly::architecture() != nullptr) {
     static PaperCuda paper;

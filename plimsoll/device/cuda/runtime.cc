@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <optional>
 
 #include "plimsoll/base/error.h"
@@ -11,10 +12,11 @@
 namespace plimsoll::cuda {
 namespace {
 
-Runtime*& used_last() {
-  static Runtime* runtime = nullptr;
-  return runtime;
-}
+// By any thread, and by this one.
+std::atomic<Runtime*> used_last = nullptr;
+thread_local Runtime* used_here = nullptr;
+
+Runtime* used() { return used_here != nullptr ? used_here : used_last.load(); }
 
 // What everyone has of the card's memory, context or not; nothing where NVML does not tell.
 std::optional<int64_t> used_by_all(const Driver& driver, DeviceOrdinal ordinal) {
@@ -73,14 +75,15 @@ Runtime::Runtime(DeviceOrdinal ordinal)
 }
 
 Runtime& Runtime::current() {
-  if (used_last() == nullptr) throw UnsupportedError("no card is in use: kernels of cuda are bound after its device");
-  return *used_last();
+  Runtime* const runtime = used();
+  if (runtime == nullptr) throw UnsupportedError("no card is in use: kernels of cuda are bound after its device");
+  return *runtime;
 }
 
-bool Runtime::exists() { return used_last() != nullptr; }
+bool Runtime::exists() { return used() != nullptr; }
 
 void Runtime::use() {
-  used_last() = this;
+  used_last = used_here = this;
   check(driver_.ctx_set_current(context_), "cuCtxSetCurrent");
 }
 

@@ -20,7 +20,8 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  // The one of the card that was used last. UnsupportedError before there is any.
+  // The one of the card that this thread used last, or, where it used none, that any did. UnsupportedError before there
+  // is any.
   static Runtime& current();
   static bool exists();
   // Makes it the current one, and its context current in this thread.
@@ -35,9 +36,16 @@ class Runtime {
   int64_t overhead_bytes() const { return overhead_bytes_; }  // what the context took of the card's memory
   int64_t free_bytes() const;                                 // of the card, now
   // What is gone since the context was there, less pages: code and memory of libraries, and what others took meanwhile.
-  int64_t grown_bytes() const { return free_at_start_ - free_bytes() - page_bytes_; }
+  int64_t grown_bytes() const { return free_at_start_ - free_bytes() - page_bytes_ - ranks_taken_; }
   int64_t page_bytes() const { return page_bytes_; }         // of arenas and pools, in pages
   void count_pages(int64_t bytes) { page_bytes_ += bytes; }  // that were created, or destroyed when negative
+  // What a communicator of ranks has taken of the card, and what is booked for it, which is no less.
+  void book_ranks(int64_t taken, int64_t booked) {
+    ranks_taken_ = taken;
+    ranks_booked_ = booked;
+  }
+  int64_t ranks_booked() const { return ranks_booked_; }
+  int64_t ranks_to_come() const { return ranks_booked_ - ranks_taken_; }  // booked, and not taken yet
 
   void check(Result result, const char* doing) const {
     if (result != kSuccess) fail(result, doing);
@@ -63,6 +71,8 @@ class Runtime {
   int multiprocessors_ = 0;
   int64_t free_at_start_ = 0;
   int64_t page_bytes_ = 0;
+  int64_t ranks_taken_ = 0;
+  int64_t ranks_booked_ = 0;
   Modules modules_;
   std::map<int64_t, std::byte*> rooms_;
   const CublasLt* blas_ = nullptr;

@@ -1,9 +1,6 @@
 // Collectives: the communicator of the run does the work, in the memory of operands and results.
 #include "plimsoll/kernels/collective.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -15,14 +12,6 @@ namespace plimsoll::kernels {
 namespace {
 
 using Ranks = std::shared_ptr<device::Communicator>;
-
-Ranks ranks_of_run(int64_t ranks) {
-  Ranks found = communicator();
-  const int64_t have = found ? found->ranks() : 1;
-  if (found && have == ranks) return found;
-  throw UnsupportedError(
-      fmt::format("the program is for {} ranks, and this run has {}: start it with mpirun -n {}", ranks, have, ranks));
-}
 
 // One operand or result.
 struct Tensor {
@@ -45,7 +34,7 @@ void copy_shard(const Tensor& x, const device::Shard& own, const std::byte* from
 
 Kernel all_reduce(const KernelCall& call) {
   return plain([ranks = call.op.integer("ranks"), x = Tensor(call.in(0))](const Memory& m) -> Task {
-    return [=, group = ranks_of_run(ranks), from = m.inputs[0], to = m.outputs[0]] {
+    return [=, group = communicator_of(ranks), from = m.inputs[0], to = m.outputs[0]] {
       copy_bytes(to, from, x.bytes(x.elements));
       group->all_reduce(x.dtype, to, x.elements);
     };
@@ -55,7 +44,7 @@ Kernel all_reduce(const KernelCall& call) {
 Kernel reduce_scatter(const KernelCall& call) {
   const auto bind = [ranks = call.op.integer("ranks"), x = Tensor(call.in(0)),
                      shard = Tensor(call.out(0))](const Memory& m) -> Task {
-    const Ranks group = ranks_of_run(ranks);
+    const Ranks group = communicator_of(ranks);
     const device::Shard own = device::shard_of(x.elements, group->ranks(), group->rank());
     return [=, from = m.inputs[0], to = m.outputs[0], used_up = m.outputs[1]] {
       group->reduce_scatter(x.dtype, from, x.elements, to);
@@ -69,7 +58,7 @@ Kernel reduce_scatter(const KernelCall& call) {
 Kernel own_shard(const KernelCall& call) {
   const auto bind = [ranks = call.op.integer("ranks"), x = Tensor(call.in(0)),
                      shard = Tensor(call.out(0))](const Memory& m) -> Task {
-    const Ranks group = ranks_of_run(ranks);
+    const Ranks group = communicator_of(ranks);
     const device::Shard own = device::shard_of(x.elements, group->ranks(), group->rank());
     return [=, from = m.inputs[0], to = m.outputs[0]] { copy_shard(x, own, from, shard, to); };
   };
@@ -78,7 +67,7 @@ Kernel own_shard(const KernelCall& call) {
 
 Kernel all_gather(const KernelCall& call) {
   const auto bind = [ranks = call.op.integer("ranks"), x = Tensor(call.in(0))](const Memory& m) -> Task {
-    const Ranks group = ranks_of_run(ranks);
+    const Ranks group = communicator_of(ranks);
     const device::Shard own = device::shard_of(x.elements, group->ranks(), group->rank());
     return [=, shard = m.inputs[1], to = m.outputs[0]] {
       copy_bytes(to + x.bytes(own.first), shard, x.bytes(own.size()));
@@ -90,15 +79,16 @@ Kernel all_gather(const KernelCall& call) {
 
 Kernel all_reduce_start(const KernelCall& call) {
   return plain([ranks = call.op.integer("ranks"), x = Tensor(call.in(0))](const Memory& m) -> Task {
-    return
-        [=, group = ranks_of_run(ranks), data = m.outputs[0]] { group->start_all_reduce(x.dtype, data, x.elements); };
+    return [=, group = communicator_of(ranks), data = m.outputs[0]] {
+      group->start_all_reduce(x.dtype, data, x.elements);
+    };
   });
 }
 
 Kernel reduce_scatter_start(const KernelCall& call) {
   const auto bind = [ranks = call.op.integer("ranks"), x = Tensor(call.in(0)),
                      shard = Tensor(call.out(0))](const Memory& m) -> Task {
-    const Ranks group = ranks_of_run(ranks);
+    const Ranks group = communicator_of(ranks);
     const device::Shard own = device::shard_of(x.elements, group->ranks(), group->rank());
     return [=, from = m.inputs[0], to = m.outputs[0]] {
       std::memset(to + x.bytes(own.size()), 0, static_cast<size_t>(x.bytes(shard.elements - own.size())));
@@ -112,7 +102,7 @@ Kernel reduce_scatter_start(const KernelCall& call) {
 Kernel start_gather(const KernelCall& call, size_t shard_operand) {
   const auto bind = [ranks = call.op.integer("ranks"), whole = Tensor(call.out(0)),
                      shard_operand](const Memory& m) -> Task {
-    const Ranks group = ranks_of_run(ranks);
+    const Ranks group = communicator_of(ranks);
     const device::Shard own = device::shard_of(whole.elements, group->ranks(), group->rank());
     return [=, shard = m.inputs[shard_operand], to = m.outputs[0]] {
       copy_bytes(to + whole.bytes(own.first), shard, whole.bytes(own.size()));
@@ -127,42 +117,13 @@ Kernel gather_start(const KernelCall& call) { return start_gather(call, 0); }
 
 Kernel collective_finish(const KernelCall& call) {
   return plain([ranks = call.op.integer("ranks")](const Memory& m) -> Task {
-    return [group = ranks_of_run(ranks), result = m.outputs[0]] { group->finish(result); };
+    return [group = communicator_of(ranks), result = m.outputs[0]] { group->finish(result); };
   });
-}
-
-// Where the shards of a tensor are in a pack: `at` bytes after the first of each rank, which has `each`.
-struct Packed {
-  int64_t bytes = 0;  // of the whole tensor
-  int64_t shard = 0;  // of a shard
-  int64_t at = 0;
-  int64_t each = 0;
-
-  // Calls f(offset in the tensor, offset in the pack, bytes of it, bytes that are nobody's) for each rank.
-  template <class F>
-  void for_each_rank(int64_t ranks, const F& f) const {
-    for (int64_t rank = 0; rank < ranks; ++rank) {
-      const int64_t first = std::min(bytes, rank * shard);
-      const int64_t count = std::min(bytes - first, shard);
-      f(first, rank * each + at, count, shard - count);
-    }
-  }
-};
-
-Packed packed_in(const Tensor& x, int64_t ranks, int64_t at, const Tensor& pack) {
-  const int64_t shard = device::shard_elements(x.elements, static_cast<int>(ranks));
-  return {x.bytes(x.elements), x.bytes(shard), x.bytes(at), x.bytes(pack.elements / ranks)};
 }
 
 Kernel pack_shards(const KernelCall& call) {
   const int64_t ranks = call.op.integer("ranks");
-  std::vector<Packed> xs;
-  int64_t at = 0;
-  for (const TensorDesc& in : call.inputs) {
-    const Tensor x(in);
-    xs.push_back(packed_in(x, ranks, at, Tensor(call.out(0))));
-    at += device::shard_elements(x.elements, static_cast<int>(ranks));
-  }
+  const std::vector<PackedShards> xs = packed_shards(call);
   return plain([ranks, xs](const Memory& m) -> Task {
     return [ranks, xs, from = m.inputs, to = m.outputs[0]] {
       for (size_t i = 0; i < xs.size(); ++i) {
@@ -177,7 +138,7 @@ Kernel pack_shards(const KernelCall& call) {
 
 Kernel take_shards(const KernelCall& call) {
   const int64_t ranks = call.op.integer("ranks");
-  const Packed x = packed_in(Tensor(call.in(0)), ranks, call.op.integer("at"), Tensor(call.in(1)));
+  const PackedShards x(call.in(0), ranks, call.op.integer("at"), call.in(1));
   return plain([ranks, x](const Memory& m) -> Task {
     return [ranks, x, pack = m.inputs[1], to = m.outputs[0]] {
       x.for_each_rank(ranks, [&](int64_t first, int64_t place, int64_t count, int64_t /*rest*/) {
@@ -190,7 +151,7 @@ Kernel take_shards(const KernelCall& call) {
 Kernel broadcast(const KernelCall& call) {
   const auto bind = [ranks = call.op.integer("ranks"), root = static_cast<int>(call.op.integer("root")),
                      x = Tensor(call.in(0))](const Memory& m) -> Task {
-    return [=, group = ranks_of_run(ranks), from = m.inputs[0], to = m.outputs[0]] {
+    return [=, group = communicator_of(ranks), from = m.inputs[0], to = m.outputs[0]] {
       copy_bytes(to, from, x.bytes(x.elements));
       group->broadcast({to, static_cast<size_t>(x.bytes(x.elements))}, root);
     };

@@ -1,14 +1,20 @@
 // What tests tell the stand-in, and ask of it.
+#include <algorithm>
+
 #include "tests/device/stand_in/world.h"
 
 using namespace plimsoll::stand_in;
 
 namespace {
 
-void put(void* stream, const Work& work) {
+void put_work(void* stream, const Work& work) {
   World& w = world();
   const Guard guard(w.mutex);
-  w.streams[stream].queue.push_back(work);
+  if (w.streams[stream].capture) {
+    put(w, stream, work);
+  } else {
+    w.streams[stream].queue.push_back(work);
+  }
 }
 
 }  // namespace
@@ -20,7 +26,12 @@ void stand_in_reset(const StandInSettings* settings) {
   w.random.seed(settings->seed);
   w.counts = {};
   w.calls = w.fail_at = 0;
-  for (auto& [handle, stream] : w.streams) stream = {};
+  w.launches = 0;
+  for (auto& [handle, stream] : w.streams) {
+    const bool is_hidden = stream.is_hidden;
+    stream = {};
+    stream.is_hidden = is_hidden;
+  }
 }
 
 void stand_in_fail_at(int64_t n) {
@@ -36,11 +47,11 @@ int64_t stand_in_calls() {
 }
 
 void stand_in_fill(void* stream, void* at, size_t bytes, uint64_t value) {
-  put(stream, {Work::Kind::fill, static_cast<char*>(at), bytes, value, {}});
+  put_work(stream, {Work::Kind::fill, static_cast<char*>(at), bytes, value});
 }
 
 void stand_in_check(void* stream, const void* at, size_t bytes, uint64_t value) {
-  put(stream, {Work::Kind::check, const_cast<char*>(static_cast<const char*>(at)), bytes, value, {}});
+  put_work(stream, {Work::Kind::check, const_cast<char*>(static_cast<const char*>(at)), bytes, value});
 }
 
 StandInCounts stand_in_counts() {
@@ -51,5 +62,10 @@ StandInCounts stand_in_counts() {
   counts.mappings = static_cast<int64_t>(w.mappings.size());
   counts.ranges = static_cast<int64_t>(w.ranges.size());
   counts.events = static_cast<int64_t>(w.events.size());
+  const auto is_of_program = [](const auto& entry) { return entry.first != nullptr && !entry.second.is_hidden; };
+  counts.streams = std::count_if(w.streams.begin(), w.streams.end(), is_of_program);
+  counts.allocations = static_cast<int64_t>(w.allocations.size());
+  counts.graphs = static_cast<int64_t>(w.graphs.size() + w.execs.size());
+  counts.launches = w.launches;
   return counts;
 }

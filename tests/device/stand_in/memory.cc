@@ -16,6 +16,9 @@ size_t used(const World& w, int device) {
   for (const auto& [id, handle] : w.handles) {
     if (handle.device == device) bytes += handle.bytes;
   }
+  for (const auto& [at, allocation] : w.allocations) {
+    if (allocation.device == device) bytes += allocation.bytes;
+  }
   return bytes;
 }
 
@@ -173,7 +176,7 @@ Result cuMemcpyDtoH_v2(void* to, DevicePointer from, size_t bytes) {
   const Guard guard(w.mutex);
   while (step(w)) {
   }
-  if (!is_mapped(w, reinterpret_cast<const char*>(from), bytes)) return kInvalidValue;
+  if (!is_there(w, reinterpret_cast<const char*>(from), bytes)) return kInvalidValue;
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return kSuccess;
 }

@@ -5,7 +5,11 @@
 //   random order over the streams. Whoever unmaps or reuses memory without an event is found by stand_in_check.
 // - Unmapping does not wait. Work that then meets the address counts as a fault.
 // - Mapping over a mapping, unmapping a part, giving access to nothing, releasing twice are errors.
-// - While a stream captures, calls that the driver prohibits are errors unless the thread's mode is relaxed.
+// - While a stream captures, calls that the driver prohibits are errors unless the thread's mode is relaxed. So are
+// work
+//   and events on it, but where `graphs` is set: then they go into a graph, with those of other streams that wait for
+//   them, and each launch runs them again, as late as it may. A stream that did not come back is an error.
+// - Whoever waits for a stream that other threads must bring on does so for `timeout_s`, and then gets an error.
 //
 // Controls, for tests. All state is the process's; stand_in_reset puts it back and forgets what was queued.
 #pragma once
@@ -19,6 +23,8 @@ struct StandInSettings {
   size_t granularity = size_t{2} << 20;
   size_t context_bytes = 0;  // that a context takes of the card
   size_t others_bytes = 0;   // that other processes hold
+  bool graphs = false;       // captures make graphs
+  double timeout_s = 10;
   uint64_t seed = 1;
 };
 void stand_in_reset(const StandInSettings* settings);
@@ -40,5 +46,9 @@ struct StandInCounts {
   int64_t ranges = 0;
   int64_t events = 0;
   int64_t waits = 0;  // of streams for events, ever
+  int64_t streams = 0;
+  int64_t allocations = 0;  // that cuMemAlloc gave
+  int64_t graphs = 0;       // and what was made of them
+  int64_t launches = 0;     // of graphs, ever
 };
 StandInCounts stand_in_counts();

@@ -1,7 +1,33 @@
-// Streams, captures and events.
+// Streams and events.
+#include <algorithm>
+
 #include "tests/device/stand_in/world.h"
 
 using namespace plimsoll::stand_in;
+
+namespace {
+
+// The capture under way that an event was recorded in; null: none.
+std::shared_ptr<Capture> capture_with(const World& w, const Mark& mark) {
+  for (const auto& [handle, stream] : w.streams) {
+    if (stream.capture && stream.capture->recorded.contains(mark)) return stream.capture;
+  }
+  return nullptr;
+}
+
+// A wait for an event of a capture: the stream's work is the capture's from then on.
+Result wait_captured(World& w, void* handle, Stream& stream, const std::shared_ptr<Capture>& capture,
+                     const Mark& mark) {
+  if (stream.capture && stream.capture != capture) return kCaptureIsolation;
+  stream.capturing = true;
+  stream.capture = capture;
+  stream.only_of = std::this_thread::get_id();
+  const auto [recorder, place] = capture->recorded.at(mark);
+  if (handle == capture->origin) capture->joined[recorder] = std::max(capture->joined[recorder], place);
+  return put(w, handle, {.kind = Work::Kind::wait, .mark = mark});
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -16,11 +42,10 @@ Result cuStreamCreate(StreamHandle* stream, unsigned) {
 
 Result cuStreamDestroy_v2(StreamHandle stream) {
   World& w = world();
-  const Guard guard(w.mutex);
+  Guard guard(w.mutex);
   const auto found = w.streams.find(stream);
   if (stream == nullptr || found == w.streams.end()) return kInvalidHandle;
-  while (!found->second.queue.empty() && step(w)) {
-  }
+  finish(w, guard, found->second);
   w.streams.erase(found);
   delete reinterpret_cast<char*>(stream);
   return kSuccess;
@@ -28,12 +53,11 @@ Result cuStreamDestroy_v2(StreamHandle stream) {
 
 Result cuStreamSynchronize(StreamHandle stream) {
   World& w = world();
-  const Guard guard(w.mutex);
+  Guard guard(w.mutex);
   const auto found = w.streams.find(stream);
   if (found == w.streams.end()) return kInvalidHandle;
-  while (!found->second.queue.empty() && step(w)) {
-  }
-  return kSuccess;
+  if (found->second.capture) return kCaptureUnsupported;
+  return finish(w, guard, found->second);
 }
 
 Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
@@ -42,11 +66,14 @@ Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   const auto found = w.streams.find(stream);
   const auto known = w.events.find(event);
   if (found == w.streams.end() || known == w.events.end()) return kInvalidHandle;
-  if (found->second.capturing) return kCaptureUnsupported;
+  if (found->second.capturing && !found->second.capture) return kCaptureUnsupported;
   if (fails(w)) return kUnknown;
   ++w.counts.waits;
-  found->second.queue.push_back({Work::Kind::wait, nullptr, 0, 0, known->second.latest});
-  return kSuccess;
+  const Mark& mark = known->second.latest;
+  if (const auto capture = capture_with(w, mark)) return wait_captured(w, stream, found->second, capture, mark);
+  if (known->second.captured) return kCapturedEvent;
+  if (found->second.capture) return kCaptureIsolation;
+  return put(w, stream, {.kind = Work::Kind::wait, .mark = mark});
 }
 
 Result cuStreamIsCapturing(StreamHandle stream, int* status) {
@@ -60,25 +87,6 @@ Result cuStreamIsCapturing(StreamHandle stream, int* status) {
 
 Result cuThreadExchangeStreamCaptureMode(int* mode) {
   std::swap(capture_mode, *mode);
-  return kSuccess;
-}
-
-Result cuStreamBeginCapture_v2(StreamHandle stream, int) {
-  World& w = world();
-  const Guard guard(w.mutex);
-  const auto found = w.streams.find(stream);
-  if (found == w.streams.end() || stream == nullptr) return kInvalidHandle;
-  found->second.capturing = true;
-  return kSuccess;
-}
-
-Result cuStreamEndCapture(StreamHandle stream, void** graph) {
-  World& w = world();
-  const Guard guard(w.mutex);
-  const auto found = w.streams.find(stream);
-  if (found == w.streams.end() || !found->second.capturing) return kInvalidHandle;
-  found->second.capturing = false;
-  *graph = nullptr;
   return kSuccess;
 }
 
@@ -103,10 +111,12 @@ Result cuEventRecord(EventHandle event, StreamHandle stream) {
   const auto known = w.events.find(event);
   const auto found = w.streams.find(stream);
   if (known == w.events.end() || found == w.streams.end()) return kInvalidHandle;
-  if (found->second.capturing) return kCaptureUnsupported;
+  if (found->second.capturing && !found->second.capture) return kCaptureUnsupported;
   if (fails(w)) return kUnknown;
-  known->second.latest = std::make_shared<bool>(false);
-  found->second.queue.push_back({Work::Kind::record, nullptr, 0, 0, known->second.latest});
+  const auto mark = std::make_shared<bool>(false);
+  known->second = {.latest = mark, .captured = found->second.capture != nullptr};
+  put(w, stream, {.kind = Work::Kind::record, .mark = mark});
+  if (Capture* capture = found->second.capture.get()) capture->recorded[mark] = {stream, capture->last[stream]};
   return kSuccess;
 }
 
@@ -115,6 +125,7 @@ Result cuEventQuery(EventHandle event) {
   const Guard guard(w.mutex);
   const auto known = w.events.find(event);
   if (known == w.events.end()) return kInvalidHandle;
+  if (known->second.captured) return kCapturedEvent;
   step(w);
   return *known->second.latest ? kSuccess : kErrorNotReady;
 }
@@ -124,6 +135,7 @@ Result cuEventSynchronize(EventHandle event) {
   const Guard guard(w.mutex);
   const auto known = w.events.find(event);
   if (known == w.events.end()) return kInvalidHandle;
+  if (known->second.captured) return kCapturedEvent;
   while (!*known->second.latest && step(w)) {
   }
   return kSuccess;
