@@ -262,6 +262,8 @@ TEST(CliRanks, AreEstimatedOnPaper) {
   EXPECT_EQ(ranks["by_ranks"][0]["communication_s"], 0);
   const int64_t state = alone["total"]["optimizer_state_bytes"];
   EXPECT_NEAR(most["optimizer_state_bytes"].get<double>(), static_cast<double>(state) / 256, 1024);
+  const Json on_cards = estimate_of("gpt2-nano --batch 8 --ranks 2 --shard gradients --device cuda:h200 --link NVLink");
+  EXPECT_EQ(on_cards["by_ranks"].size(), 2U);
   for (const char* wrong :
        {"--ranks 2000", "--ranks 8 --batch 4", "--ranks 2 --link string", "--ranks 2 --shard all"}) {
     EXPECT_EQ(run_cli(fmt::format("estimate mlp {}", wrong)).status, 2) << wrong;
