@@ -273,6 +273,7 @@ def _fit_on_card(torch, problem, limit, call, card):
     }
     found = reruns.ask(question, file)
     problem.returns_loss = found["returns_loss"]
+    refused = []  # that fitted where others had run before them, and do not from a fresh start
     for candidate, seconds in found["candidates"]:
         confirmed = reruns.ask({**question, "task": "confirm", "candidate": candidate}, file)
         peak = meters.Peak(*confirmed["peak"])
@@ -280,8 +281,11 @@ def _fit_on_card(torch, problem, limit, call, card):
             fitted = Fitted(problem, Candidate(*candidate), peak, context)
             _say(f"{fitted}, context {format_bytes(context)}; predicted time x {seconds / found['plain_seconds']:.2f}")
             return fitted
-    candidate, peak = found["least"]
-    raise _does_not_fit(problem, limit, Candidate(*candidate), meters.Peak(*peak), context)
+        refused.append((Candidate(*candidate), peak))
+    if not refused:
+        candidate, peak = found["least"]
+        refused.append((Candidate(*candidate), meters.Peak(*peak)))
+    raise _does_not_fit(problem, limit, *min(refused, key=lambda entry: entry[1].reserved_bytes), context)
 
 
 def _fit_on_host(torch, problem, limit):
