@@ -200,7 +200,7 @@ bool take_lead(std::string_view& line) {
   constexpr std::string_view kLeads[] = {" this error", " following error", " an error",   " the error",
                                          " same error", " similar error",   " that error", " error message"};
   const size_t colon = line.find(": ");
-  if (colon == npos || colon > 80) return false;
+  if (colon > 80) return false;  // npos, too
   const std::string_view label = line.substr(0, colon);
   if (std::none_of(std::begin(kLeads), std::end(kLeads), [&](auto lead) { return label.ends_with(lead); }))
     return false;
