@@ -185,6 +185,29 @@ bool take_host(std::string_view& line) {
   return true;
 }
 
+// "`RuntimeError: …`", the whole line as code.
+bool take_code(std::string_view& line) {
+  const std::string_view text = trim(line);
+  const std::string_view inner = text.size() > 2 ? text.substr(1, text.size() - 2) : std::string_view{};
+  const bool pairs = std::count(inner.begin(), inner.end(), '`') % 2 == 0;
+  if (inner.empty() || !text.starts_with("`") || !text.ends_with("`") || !pairs) return false;
+  line = inner;
+  return true;
+}
+
+// "I get this error: …": what leads in to a report is none of it.
+bool take_lead(std::string_view& line) {
+  constexpr std::string_view kLeads[] = {" this error", " following error", " an error",   " the error",
+                                         " same error", " similar error",   " that error", " error message"};
+  const size_t colon = line.find(": ");
+  if (colon > 80) return false;  // npos, too
+  const std::string_view label = line.substr(0, colon);
+  if (std::none_of(std::begin(kLeads), std::end(kLeads), [&](auto lead) { return label.ends_with(lead); }))
+    return false;
+  line = skip_blanks(line.substr(colon + 2));
+  return true;
+}
+
 // A container runtime's file: {"log":"…", of which the rest of the line is only the time.
 bool take_json(std::string_view& line) { return take(line, "{\"log\":\""); }
 
@@ -230,7 +253,8 @@ std::vector<std::string> unpacked_lines(std::string_view line) {
 
 std::string_view without_prefix(std::string_view line) {
   using Taker = bool (*)(std::string_view&);
-  constexpr Taker kTakers[] = {take_stamp, take_journal, take_quote, take_pytest, take_number, take_json, take_host};
+  constexpr Taker kTakers[] = {take_stamp, take_journal, take_quote, take_pytest, take_number,
+                               take_json,  take_host,    take_code,  take_lead};
   for (int most = 6; most > 0; --most) {
     std::string_view rest = skip_blanks(line);
     if (std::none_of(std::begin(kTakers), std::end(kTakers), [&](Taker taker) { return taker(rest); })) return line;

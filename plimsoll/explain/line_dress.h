@@ -12,8 +12,8 @@ namespace plimsoll::explain {
 // string was put into a string. Nothing when the line is just a line.
 std::vector<std::string> unpacked_lines(std::string_view line);
 
-// Without marks of quotation ("> "), numbers of lines, times, and the names that containers and the journal put in
-// front. What tells how grave the line is stays.
+// Without marks of quotation ("> ", or of code around all of it), numbers of lines, times, and the names that
+// containers and the journal put in front. What tells how grave the line is stays.
 std::string_view without_prefix(std::string_view line);
 
 // And without the level and the logger's name.

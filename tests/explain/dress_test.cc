@@ -123,6 +123,8 @@ const std::vector<Named>& dresses() {
       {"pdsh", prefix("gpu-node-3: ")},
       {"torchrun", prefix("[rank3]:[E203 10:11:12.123456789 Worker.cpp:42] "), true},
       {"pytest", prefix("E       ")},
+      {"code", around("`", "`")},
+      {"told", prefix("When it starts I get this error: "), true, 94},
       {"indented", prefix("        ")},
       {"bars", around("\xe2\x94\x82 ", "          \xe2\x94\x82")},
       {"numbered", prefix("  142\t")},

@@ -29,6 +29,8 @@ TEST(LineDress, TakesOffWhatSaysNothingOfTheLine) {
                                   "  142\tRuntimeError: x",
                                   "trainer-1  | RuntimeError: x",
                                   "gpu-node-3: RuntimeError: x",
+                                  "`RuntimeError: x`",
+                                  "When it starts I get this error: RuntimeError: x",
                                   "{\"log\":\"RuntimeError: x"};
   for (const char* line : kDressed) EXPECT_EQ(without_prefix(line), "RuntimeError: x") << line;
 }
