@@ -83,7 +83,6 @@ void start_console() {
 }
 
 void finish_on_interrupt() { finishes_first = 1; }
-bool was_interrupted() { return interrupted != 0; }
 int interrupting_signal() { return interrupted; }
 
 void set_rank_of_console(int rank) {

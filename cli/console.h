@@ -19,8 +19,7 @@ void start_console();
 // From now on the first SIGINT or SIGTERM is answered with a word and remembered, for a run that then comes to a good
 // end; the second one ends the process.
 void finish_on_interrupt();
-bool was_interrupted();
-int interrupting_signal();  // that came first; 0: none
+int interrupting_signal();  // that came first; 0: none did
 
 // This process is one of several ranks. Of others than rank 0 nothing is printed, told or shown from now on, but for
 // write_errors and signals that are not the launcher's: they would all say the same.

@@ -359,9 +359,9 @@ void add_callbacks(train::LoopOptions& loop, BudgetRun& run, train::FittedTraini
   };
   if (loop.checkpoint.folder.empty()) return;
   finish_on_interrupt();
-  loop.stops = was_interrupted;
+  loop.stops = [] { return interrupting_signal() != 0; };
   if (!run.part) return;
-  loop.stops = [ranks = run.part.ranks] { return device::most_over(*ranks, was_interrupted() ? 1 : 0) > 0; };
+  loop.stops = [ranks = run.part.ranks] { return device::most_over(*ranks, interrupting_signal() != 0 ? 1 : 0) > 0; };
 }
 
 // What only one rank does.
