@@ -6,6 +6,7 @@
 #include <string>
 
 #include "plimsoll/explain/line_dress.h"
+#include "plimsoll/explain/line_form.h"
 #include "plimsoll/explain/log_collector.h"
 #include "plimsoll/explain/log_needles.h"
 #include "plimsoll/explain/text_scan.h"
