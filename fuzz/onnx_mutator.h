@@ -215,6 +215,7 @@ class OnnxMutator {
                                                  "Col2Im",
                                                  "CenterCropPad",
                                                  "SoftmaxCrossEntropyLoss"};
+    if (below(8) == 0) return {};  // an optional input that is left out
     if (strings_.empty() || below(3) == 0) return ops[below(ops.size())];
     return strings_[below(strings_.size())];
   }
