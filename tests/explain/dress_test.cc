@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "tests/explain/thread_cases.h"
+#include "tests/memory/sanitized.h"
 
 namespace plimsoll::explain {
 namespace {
@@ -155,8 +156,10 @@ TEST(Dress, ChangesNoCause) {
   std::vector<int> kept(dresses().size());
   std::vector<std::string> changes(dresses().size());
   int failures = 0;
+  int cases = 0;
   for (const std::string& set : thread_sets()) {
     for (const ThreadCase& item : read_thread_set(set)) {
+      if (kSanitized && cases++ % 8 != 0) continue;  // memory is looked at there; the shares are of all cases
       const std::string plain = cause_of(item.log);
       const bool trap = says_nothing(plain);
       failures += trap ? 0 : 1;
@@ -173,7 +176,9 @@ TEST(Dress, ChangesNoCause) {
   }
   for (size_t i = 0; i < dresses().size(); ++i) {
     const std::string text = fmt::format("{}: {} of {} kept\n{}", dresses()[i].name, kept[i], failures, changes[i]);
-    EXPECT_GE(kept[i] * 100, failures * dresses()[i].least_percent) << text;
+    if (!kSanitized) {
+      EXPECT_GE(kept[i] * 100, failures * dresses()[i].least_percent) << text;
+    }
     if (prints) std::cout << text;
   }
 }
