@@ -1,6 +1,6 @@
-// ONNX's conformance cases of single nodes: Debian's libonnx-testdata, or the folder in PLIMSOLL_ONNX_CASES (that of
-// `pip install onnx` is onnx/backend/test/data/node). With PLIMSOLL_ONNX_TABLE the page docs/onnx-ops.md is written
-// there.
+// ONNX's conformance cases of single nodes: Debian's libonnx-testdata, or the folder in PLIMSOLL_ONNX_CASES
+// (scripts/onnx_node_cases.py makes that of the newest ones). With PLIMSOLL_ONNX_TABLE the page docs/onnx-ops.md is
+// written there.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
