@@ -3,14 +3,16 @@
 usage: onnx_runtime.py FILE BATCH TOKENS THREADS clock|cpu
 
 Values that the file does not have are drawn, nodes of training mode are put into that of inference. Prints "ready", then
-for each line "MILLISECONDS BYTES": what the run took by the clock, or of the processor by all threads, and by how many bytes the process has grown at its largest since
-before the session was made.
+for each line "MILLISECONDS BYTES": what a run after one that is not counted took by the clock, or of the processor by all
+threads, and by how many bytes the process has grown at its largest since before the session was made.
 """
 import os
 import subprocess
 import sys
 import tempfile
 import time
+
+PAUSE_S = 0.03  # in which threads of the other side go to sleep
 
 
 def prepare(source, target):
@@ -76,6 +78,8 @@ def serve(path, batch, tokens, threads, kind):
     session.run(None, inputs)
     print("ready", flush=True)
     for _ in sys.stdin:
+        time.sleep(PAUSE_S)
+        session.run(None, inputs)
         start = now()
         session.run(None, inputs)
         print((now() - start) * 1e3, peak() - before, flush=True)

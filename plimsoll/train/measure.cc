@@ -12,6 +12,7 @@
 #include "plimsoll/device/threads.h"
 #include "plimsoll/kernels/spill.h"
 #include "plimsoll/memory/arena.h"
+#include "plimsoll/memory/caches.h"
 #include "plimsoll/memory/spill_file.h"
 #include "plimsoll/program/op.h"
 #include "plimsoll/program/ops/collective.h"
@@ -37,8 +38,10 @@ constexpr double kMostCorrected = 4;       // times that a run on several thread
 constexpr int kEnoughRuns = 3;             // of the process, in which an op was measured
 constexpr double kAgainS = 0.2;            // for measuring again what was measured in fewer
 constexpr double kSame = 0.05;             // a change of a time that makes no other plan
-constexpr int64_t kSweptBytes = 8 * kMiB;  // more than the second caches of a few cores hold
-constexpr int64_t kFreshBytes = 2 * kMiB;  // of what an op before has just made, that they may still hold
+constexpr int64_t kLeastSwept = 8 * kMiB;  // more than the second caches of a few cores hold
+constexpr int64_t kMostSwept = 64 * kMiB;  // which takes some milliseconds
+constexpr int64_t kLeastFresh = 2 * kMiB;  // of what an op before has just made, that the second caches may still hold
+constexpr int64_t kMostFresh = 8 * kMiB;   // likewise the last cache
 
 using Clock = std::chrono::steady_clock;
 
@@ -165,7 +168,8 @@ class Bench {
     const int64_t bytes = lowered_.program[owner].type.spec().bytes();
     const std::byte* data = memory + offsets_.at(owner.index);
     std::byte seen{};
-    for (int64_t at = std::max<int64_t>(0, bytes - kFreshBytes); at < bytes; at += kLine) seen |= data[at];
+    static const int64_t fresh = std::clamp(largest_cache_bytes() / 4, kLeastFresh, kMostFresh);
+    for (int64_t at = std::max<int64_t>(0, bytes - fresh); at < bytes; at += kLine) seen |= data[at];
     volatile std::byte used = seen;
     static_cast<void>(used);
   }
@@ -208,12 +212,31 @@ int32_t middle_op(const Lowered& lowered, std::string_view name) {
   return places.at(places.size() / 2);
 }
 
-// A kernel that goes over more than the second caches hold, on the threads that ops are measured on.
+// What a step goes over before it comes to the same weights again: about half of its storages are in memory at once.
+int64_t touched_bytes(const program::Program& program) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const program::ValueInfo& info = program.values[i];
+    if (info.storage.index == static_cast<int32_t>(i)) bytes += info.type.spec().bytes() / 2;
+  }
+  return bytes;
+}
+
+// That weights are no longer in the caches when they are read again: more than the caches hold, where steps have as
+// much; as far as there is room for it. 0: none.
+int64_t swept_bytes(std::span<const Lowered* const> programs, int64_t room_bytes) {
+  int64_t touched = 0;
+  for (const Lowered* lowered : programs) touched = std::max(touched, touched_bytes(lowered->program));
+  const int64_t wanted = std::clamp(std::min(2 * largest_cache_bytes(), touched), kLeastSwept, kMostSwept);
+  return room_bytes < kLeastSwept ? 0 : std::min(wanted, room_bytes);
+}
+
+// A kernel that goes over so many bytes, on the threads that ops are measured on.
 class Sweep {
  public:
-  Sweep(const std::string& device, int threads, const Budget& budget)
+  Sweep(const std::string& device, int threads, int64_t bytes, const Budget& budget)
       : lowered_(kernels::prepare(
-            program::parse_program(fmt::format("input %x: f32[{}]\n%y = relu(%x)\noutput %y\n", kSweptBytes / 8)),
+            program::parse_program(fmt::format("input %x: f32[{}]\n%y = relu(%x)\noutput %y\n", bytes / 8)),
             {.device = device, .threads = threads})),
         bench_(lowered_, middle_op(lowered_, "relu")),
         stream_(device::find_device(device).stream({.threads = threads})),
@@ -351,9 +374,10 @@ bool measure_costs(std::span<const Lowered* const> programs, const MeasureOption
   Arena arena(*pages, most, options.budget);
   const kernels::Lowered& first = *wanted.front().lowered;
   std::optional<Sweep> sweep;
-  const bool has_room = align_up(most, kMostPageBytes) + 2 * kSweptBytes <= options.budget.bytes;
-  if (has_room && device::find_device(first.device).traits().is_host) {
-    sweep.emplace(first.device, first.threads, options.budget);
+  const int64_t room = options.budget.bytes - align_up(most, kMostPageBytes);
+  const int64_t swept = swept_bytes(programs, room / 2);
+  if (swept > 0 && device::find_device(first.device).traits().is_host) {
+    sweep.emplace(first.device, first.threads, swept, options.budget);
   }
   const auto before = sweep ? std::function<void()>([&] { (*sweep)(); }) : nullptr;
   const SpillAside aside;

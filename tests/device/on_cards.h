@@ -18,9 +18,8 @@
 namespace plimsoll::device {
 
 // Puts the stand-ins back, with so many cards, which make graphs.
-inline void use_cards(int cards, double timeout_s = 10) {
-  const StandInSettings settings{
-      .devices = cards, .card_bytes = size_t{1} << 30, .graphs = true, .timeout_s = timeout_s, .seed = 7};
+inline void use_cards(int cards) {
+  const StandInSettings settings{.devices = cards, .card_bytes = size_t{1} << 30, .graphs = true, .seed = 7};
   stand_in_reset(&settings);
   stand_in_nccl_reset();
   for (int card = 0; card < cards; ++card) find_device("cuda:" + std::to_string(card));

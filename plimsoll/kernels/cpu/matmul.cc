@@ -1,6 +1,7 @@
 // Products of batches of matrices.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/kernels/cpu/support/dnnl.h"
@@ -38,9 +39,27 @@ Product product_of(const KernelCall& call, const TensorDesc& y) {
   return {.a = operand(0, "transpose_a"), .b = operand(1, "transpose_b"), .y = y};
 }
 
-bool computes(const KernelCall& call) { return dnnl_computes(call) || is_packed(product_of(call, call.out())); }
+Product folded_product_of(const KernelCall& call) { return with_folded_batches(product_of(call, call.out())); }
+
+bool computes(const KernelCall& call) { return dnnl_computes(call) || is_packed(folded_product_of(call)); }
 
 Kernel matmul(const KernelCall& call) { return matmul_forward(call, {}); }
+
+// Where the result has none of the batches, the sum over them is part of the product's own.
+std::optional<Product> over_all_batches(const Product& product, const TensorDesc& y) {
+  const int rank = product.y.shape.rank();
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    if (axis >= rank - y.shape.rank() && y.shape[axis - (rank - y.shape.rank())] != 1) return std::nullopt;
+    if (product.a.shape[axis] != product.y.shape[axis] || product.b.shape[axis] != product.y.shape[axis]) {
+      return std::nullopt;
+    }
+  }
+  const auto a = as_matrix(product.a, true);
+  const auto b = as_matrix(product.b, false);
+  const auto sum = as_matrix(y, false);
+  if (!a || !b || !sum) return std::nullopt;
+  return Product{.a = *a, .b = *b, .y = *sum};
+}
 
 // The whole product in scratch, then the sum over the batches that the result does not have.
 Kernel matmul_sum(const KernelCall& call) {
@@ -51,7 +70,9 @@ Kernel matmul_sum(const KernelCall& call) {
   full.push_back(call.out().shape[rank - 2]);
   full.push_back(call.out().shape[rank - 1]);
   const TensorDesc whole = contiguous(DType::f32, full.shape());
-  const Kernel product = product_kernel(product_of(call, whole), call);
+  const Product batches = product_of(call, whole);
+  if (const auto folded = over_all_batches(batches, call.out())) return product_kernel(*folded, call);
+  const Kernel product = product_kernel(batches, call);
   const int64_t offset = align_up(product.scratch_bytes, kAlignment);
   const auto bytes = static_cast<size_t>(call.out().bytes());
   TensorDesc target = with_rank(call.out(), whole.shape.rank());
@@ -95,7 +116,7 @@ Tiling by_batches(const KernelCall& call) {
 }  // namespace
 
 Kernel matmul_forward(const KernelCall& call, const Epilogue& epilogue) {
-  return product_kernel(product_of(call, call.out()), call, epilogue);
+  return product_kernel(folded_product_of(call), call, epilogue);
 }
 
 void register_matmul_cpu(KernelTable& table) {

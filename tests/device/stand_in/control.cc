@@ -34,6 +34,12 @@ void stand_in_reset(const StandInSettings* settings) {
   }
 }
 
+void stand_in_wait_at_most(double timeout_s) {
+  World& w = world();
+  const Guard guard(w.mutex);
+  w.settings.timeout_s = timeout_s;
+}
+
 void stand_in_fail_at(int64_t n) {
   World& w = world();
   const Guard guard(w.mutex);

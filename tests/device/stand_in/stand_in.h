@@ -6,9 +6,8 @@
 // - Unmapping does not wait. Work that then meets the address counts as a fault.
 // - Mapping over a mapping, unmapping a part, giving access to nothing, releasing twice are errors.
 // - While a stream captures, calls that the driver prohibits are errors unless the thread's mode is relaxed. So are
-// work
-//   and events on it, but where `graphs` is set: then they go into a graph, with those of other streams that wait for
-//   them, and each launch runs them again, as late as it may. A stream that did not come back is an error.
+//   work and events on it, but where `graphs` is set: then they go into a graph, with those of other streams that wait
+//   for them, and each launch runs them again, as late as it may. A stream that did not come back is an error.
 // - Whoever waits for a stream that other threads must bring on does so for `timeout_s`, and then gets an error.
 //
 // Controls, for tests. All state is the process's; stand_in_reset puts it back and forgets what was queued.
@@ -28,6 +27,7 @@ struct StandInSettings {
   uint64_t seed = 1;
 };
 void stand_in_reset(const StandInSettings* settings);
+void stand_in_wait_at_most(double timeout_s);  // from now on
 
 // The Nth call from now on that can fail does, counted from 1; 0: none does.
 void stand_in_fail_at(int64_t n);

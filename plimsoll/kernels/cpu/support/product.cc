@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "plimsoll/kernels/cpu/support/dnnl.h"
 #include "plimsoll/kernels/cpu/support/dnnl_primitives.h"
@@ -39,6 +40,35 @@ TensorDesc transposed(TensorDesc tensor) {
   std::swap(tensor.strides[rank - 1], tensor.strides[rank - 2]);
   tensor.shape = Shape(dims);
   return tensor;
+}
+
+std::optional<TensorDesc> as_matrix(const TensorDesc& tensor, bool into_columns) {
+  const int rank = tensor.shape.rank();
+  const int into = into_columns ? rank - 1 : rank - 2;
+  const int other = into_columns ? rank - 2 : rank - 1;
+  int64_t count = tensor.shape[into];
+  for (int axis = rank - 3; axis >= 0; --axis) {
+    if (tensor.shape[axis] == 1) continue;
+    if (tensor.stride(axis) != tensor.stride(into) * count) return std::nullopt;
+    count *= tensor.shape[axis];
+  }
+  TensorDesc matrix{tensor.dtype, Shape(), {}};
+  const int64_t others = tensor.shape[other];
+  matrix.shape = into_columns ? Shape({others, count}) : Shape({count, others});
+  matrix.strides[into_columns ? 1 : 0] = tensor.stride(into);
+  matrix.strides[into_columns ? 0 : 1] = tensor.stride(other);
+  return matrix;
+}
+
+Product with_folded_batches(const Product& product) {
+  const int rank = product.y.shape.rank();
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    if (product.b.shape[axis] != 1 || product.a.shape[axis] != product.y.shape[axis]) return product;
+  }
+  const auto a = as_matrix(product.a, false);
+  const auto b = as_matrix(product.b, false);
+  const auto y = as_matrix(product.y, false);
+  return a && b && y ? Product{*a, *b, *y, product.bias} : product;
 }
 
 Kernel product_kernel(const Product& product, const KernelCall& call, const Epilogue& epilogue) {
