@@ -88,6 +88,36 @@ TEST(CpuKernels, SumOverAnyDimensions) {
   check("input %x: f32[7,19]\n%t = transpose(%x) {axes=[1,0]}\n%y = sum(%t) {axes=[0]}\noutput %y\n");
 }
 
+// Batches become rows, and in gradients a longer sum, where they lie one behind the other, and stay batches elsewhere.
+TEST(CpuKernels, MultiplyBatchesByOneMatrix) {
+  const Comparison loose = {.tolerance = 1e-4};
+  for (const std::string shape : {"[3,5,7]", "[2,3,5,7]", "[3,1,7]", "[1,5,7]"}) {
+    const std::string operand = fmt::format("input %a: f32{}\n", shape);
+    const std::string rows = shape == "[3,1,7]" ? "1" : "5";
+    check(operand + "input %b: f32[7,4]\n%y = matmul(%a, %b)\noutput %y\n", loose);
+    check(operand + "input %b: f32[" + rows + ",4]\n%y = matmul(%a, %b) {transpose_a=true}\noutput %y\n", loose);
+    const char* axes = shape == "[2,3,5,7]" ? "[1,0,2,3]" : "[1,0,2]";
+    check(operand + fmt::format("%t = transpose(%a) {{axes={}}}\n", axes) +
+              "input %b: f32[7,4]\n%y = matmul(%t, %b)\noutput %y\n",
+          loose);
+  }
+  check("input %a: f32[2,3,5,7]\ninput %b: f32[3,7,4]\n%y = matmul(%a, %b)\noutput %y\n", loose);
+}
+
+TEST(CpuKernels, TakeNoCopyOfEachBatchToSumOverAll) {
+  const auto scratch = [](const char* batch) {
+    return kernels::prepare(
+               program::parse_program(fmt::format("input %a: f32[64,16,32]\ninput %b: f32[64,16,48]\n"
+                                                  "%y = matmul_sum(%a, %b) {{transpose_a=true, batch={}}}\noutput %y\n",
+                                                  batch)))
+        .ops.back()
+        .kernel.scratch_bytes;
+  };
+  constexpr int64_t kOfEach = 64 * 32 * 48 * 4;
+  EXPECT_GE(scratch("[64]"), 0);
+  EXPECT_LT(scratch("[]"), kOfEach / 2);
+}
+
 TEST(CpuKernels, MultiplyMatrices) {
   const Comparison loose = {.tolerance = 1e-4};
   for (const char* flags : {"", "{transpose_b=true}"}) {

@@ -56,7 +56,8 @@ std::optional<TensorDesc> as_matrix(const TensorDesc& tensor, bool into_columns)
   const int64_t others = tensor.shape[other];
   matrix.shape = into_columns ? Shape({others, count}) : Shape({count, others});
   matrix.strides[into_columns ? 1 : 0] = tensor.stride(into);
-  matrix.strides[into_columns ? 0 : 1] = tensor.stride(other);
+  // A single row has any stride, but products of oneDNN ask that it be no shorter than the row.
+  matrix.strides[into_columns ? 0 : 1] = others == 1 ? tensor.stride(into) * count : tensor.stride(other);
   return matrix;
 }
 
