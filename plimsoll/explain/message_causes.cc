@@ -165,7 +165,8 @@ class Verdict {
   // Idle in the allocator's reserve, enough for the request, a share of the device that is worth naming, and refused.
   bool is_fragmented() const {
     if (failure_.largest_free_bytes && idle() >= wanted() && *failure_.largest_free_bytes < wanted()) return true;
-    if (failure_.framework != Framework::torch || !failure_.allocated_bytes || !failure_.requested_bytes) return false;
+    const bool torch = failure_.framework == Framework::torch || failure_.engine != Framework::unknown;
+    if (!torch || !failure_.allocated_bytes || !failure_.requested_bytes) return false;
     if (spills_to_host()) return false;
     // Allocators keep a percent or two in pieces when all is well; that much does not explain a full card.
     return idle() >= wanted() && (idle() >= limit() / 100 * 3 || (idle() / 16 >= wanted() && idle() >= limit() / 100));
