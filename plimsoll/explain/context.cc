@@ -72,11 +72,15 @@ std::string_view innermost_file(std::string_view near) {
   return at == std::string_view::npos ? std::string_view{} : near.substr(at + 6, near.find('"', at + 6) - at - 6);
 }
 
-// A bare error of the host's belongs to the library whose call was under way.
-Framework owner_of(std::string_view near) {
+// A bare error of the host's belongs to the library whose call was under way, or whose part could not be loaded.
+Framework owner_of(std::string_view message, std::string_view near) {
   if (has_any(innermost_file(near), {"/numpy/", "\\numpy\\"})) return Framework::numpy;
-  if (has_any(near, {"/torch/", "torch/utils/data"})) return Framework::torch;
-  if (has_any(near, {"/tensorflow/", "/keras/"})) return Framework::tensorflow;
+  for (const std::string_view text : {message, near}) {
+    if (has_any(text, {"/torch/", "\\torch\\", "torch/utils/data"})) return Framework::torch;
+    if (has_any(text, {"/tensorflow/", "\\tensorflow\\", "_pywrap_tensorflow", "/keras/", "\\keras\\"})) {
+      return Framework::tensorflow;
+    }
+  }
   return Framework::unknown;
 }
 
@@ -280,7 +284,7 @@ void add_context(std::string_view before, Failure& failure) {
   }
   const bool host = failure.arena == Arena::host || failure.arena == Arena::worker;
   if (failure.framework == Framework::unknown && host) {
-    failure.framework = owner_of(near);
+    failure.framework = owner_of(failure.message, near);
     if (contains(near, "torch/utils/data")) failure.subject = "DataLoader workers";
   }
   if (failure.framework == Framework::torch) {
