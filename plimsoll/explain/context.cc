@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/explain/device_figures.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -214,8 +215,7 @@ void tell_fallback(std::string_view before, std::string_view near, Failure& fail
   if (!device && failure.framework != Framework::torch && failure.framework != Framework::jax) return;
   failure.arena = Arena::device;
   failure.backend = Backend::unknown;
-  const bool allocates = failure.requested_bytes || has_any(failure.message, {"alloc", "Alloc", "ot enough memory"});
-  failure.says = allocates ? Cause::device_full : Cause::unknown;
+  failure.says = failure.requested_bytes ? Cause::device_full : Cause::unknown;
 }
 
 // "Limit: 10895179776", "InUse: 10867310592": they stand before the error when the log was cut.
@@ -296,6 +296,8 @@ void add_context(std::string_view before, Failure& failure) {
   if (failure.task == Task::unknown) failure.task = task_of(near, failure.engine);
   const bool bfc = failure.framework == Framework::tensorflow || failure.framework == Framework::jax;
   if (bfc && is_device(failure)) add_allocator_statistics(before, failure);
+  const bool bare = is_device(failure) && figures_of(failure).count == 0;
+  if (bare) failure.device_told = has_bytes(failure.message) || has_device_bytes(before);
 }
 
 bool add_java_frame(std::string_view line, Failure& failure) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "plimsoll/explain/context.h"
+#include "plimsoll/explain/device_figures.h"
 #include "plimsoll/explain/line_dress.h"
 #include "plimsoll/explain/line_form.h"
 #include "plimsoll/explain/log_merge.h"
@@ -73,6 +74,7 @@ class LogCollector::Lines {
       return true;
     }
     note_settings(rest);
+    note_device(rest, open);
     if (const auto bytes = announced_device_bytes(rest)) device_bytes_ = bytes;
     if (contains(rest, "Skipping tactic")) return drop_warning(open);
     if (went_on_with_less(rest)) return drop_probe();
@@ -114,6 +116,13 @@ class LogCollector::Lines {
   // PyTorch's hint names the switch whether it is on or not; any other mention is somebody setting it.
   void note_settings(std::string_view line) {
     if (contains(line, "expandable_segments:True") && !contains(line, "try setting")) expandable_is_on_ = true;
+  }
+
+  // A failure without figures is followed by some of the device.
+  void note_device(std::string_view line, const Open& open) {
+    if (open.failure == kNone || open.failure >= findings_.failures.size()) return;
+    Failure& failure = findings_.failures[open.failure];
+    if (!failure.device_told) failure.device_told = tells_device_bytes(line);
   }
 
   // Terminals and editors cut a long message into lines, within words or between them. What was read of it so far is
@@ -228,11 +237,8 @@ class LogCollector::Lines {
   bool read_again(std::string_view before, Open& open) {
     if (open.failure != open.reads_again || open.failure + 1 != findings_.failures.size()) return false;
     if (is_excused(open)) {
-      findings_.failures.pop_back();
-      ++findings_.not_failures;
-      forget_dropped();
       open.lines_left = 0;
-      return true;
+      return drop_last();
     }
     Failure& known = findings_.failures.back();
     auto [failure, form] = start_joined(open.wrapped);
@@ -310,6 +316,10 @@ class LogCollector::Lines {
   bool drop_probe() {
     const bool device = !findings_.failures.empty() && findings_.failures.back().arena == Arena::device;
     if (!device || findings_.lines - findings_.failures.back().line > kNear) return false;
+    return drop_last();
+  }
+
+  bool drop_last() {
     findings_.failures.pop_back();
     ++findings_.not_failures;
     forget_dropped();
