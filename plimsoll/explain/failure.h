@@ -53,6 +53,7 @@ struct Failure {
   std::string device;                    // "0", "hbm"; empty when not said
   std::string place;                     // the user's own frame of the traceback above: "train.py:35 in step"
   std::string subject;                   // the op, executable, process or tensor that asked
+  std::string test;                      // under way when it was found; if it passes, nothing failed
   int64_t occurrences = 1;
   bool garbage_size = false;         // the message itself says that the size is impossible
   bool raised = true;                // false: an allocator logged it, and no exception was seen

@@ -13,6 +13,7 @@
 #include "plimsoll/explain/line_form.h"
 #include "plimsoll/explain/log_merge.h"
 #include "plimsoll/explain/talk.h"
+#include "plimsoll/explain/test_runs.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -78,6 +79,9 @@ class LogCollector::Lines {
     if (const auto bytes = announced_device_bytes(rest)) device_bytes_ = bytes;
     if (contains(rest, "Skipping tactic")) return drop_warning(open);
     if (went_on_with_less(rest)) return drop_probe();
+    if (died_of_something_else(rest)) return drop_worker();
+    if (all_tests_passed(rest)) return drop_near();
+    if (const auto test = passed_test(rest)) return drop_tested(*test);
     if (contains(rest, "ould not find any implementation for node") && no_tactic_left(rest, open)) return true;
     if (const auto summary = start_memory_summary(rest)) {
       open.summary = findings_.summaries.size();
@@ -107,7 +111,7 @@ class LogCollector::Lines {
       auto failure = form->start(line);
       if (!failure && form == &kOtherForm) failure = form->start(without_logger(line));
       if (!failure) continue;
-      if (is_talk(line)) break;
+      if (is_talk(line) || died_of_something_else(line)) break;
       return {std::move(failure), form};
     }
     return {};
@@ -288,6 +292,7 @@ class LogCollector::Lines {
     failure.line = findings_.lines;
     failure.rank = rank;
     failure.expandable_is_on = expandable_is_on_;
+    failure.test = open_test(before, line);
     add_context(before, failure);
     if (open.failure != kNone && merge_failure(failure, findings_.failures[open.failure])) return;
     if (repeats(failure, open, form) || is_echo(failure)) return;
@@ -317,6 +322,30 @@ class LogCollector::Lines {
     const bool device = !findings_.failures.empty() && findings_.failures.back().arena == Arena::device;
     if (!device || findings_.lines - findings_.failures.back().line > kNear) return false;
     return drop_last();
+  }
+
+  // A pool of workers says first that one died, and names memory among the reasons; then it says of what signal.
+  static bool died_of_something_else(std::string_view line) {
+    const auto codes = after(line, "exit codes of the workers are {");
+    return codes && !contains(*codes, "(-9)");
+  }
+
+  bool drop_worker() {
+    const bool worker = !findings_.failures.empty() && findings_.failures.back().arena == Arena::worker;
+    return worker && findings_.lines - findings_.failures.back().line <= kNear ? drop_last() : true;
+  }
+
+  bool drop_near() {
+    while (!findings_.failures.empty() && findings_.lines - findings_.failures.back().line <= kFollow) drop_last();
+    return false;
+  }
+
+  bool drop_tested(const std::string& test) {
+    const auto is_of_it = [&](const Failure& failure) {
+      return !failure.test.empty() && (test.empty() || failure.test == test);
+    };
+    while (!findings_.failures.empty() && is_of_it(findings_.failures.back())) drop_last();
+    return false;
   }
 
   bool drop_last() {
