@@ -296,6 +296,9 @@ void add_context(std::string_view before, Failure& failure) {
   if (failure.task == Task::unknown) failure.task = task_of(near, failure.engine);
   const bool bfc = failure.framework == Framework::tensorflow || failure.framework == Framework::jax;
   if (bfc && is_device(failure)) add_allocator_statistics(before, failure);
+}
+
+void add_device_figures(std::string_view before, Failure& failure) {
   const bool bare = is_device(failure) && figures_of(failure).count == 0;
   if (bare) failure.device_told = has_bytes(failure.message) || has_device_bytes(before);
 }

@@ -253,6 +253,8 @@ class LogCollector::Lines {
     failure->expandable_is_on = known.expandable_is_on;
     add_context(before, *failure);
     if (!tells_more(*failure, known)) return false;
+    add_device_figures(before, *failure);
+    failure->test = known.test;
     known = std::move(*failure);
     open.form = form;
     return true;
@@ -292,10 +294,14 @@ class LogCollector::Lines {
     failure.line = findings_.lines;
     failure.rank = rank;
     failure.expandable_is_on = expandable_is_on_;
-    failure.test = open_test(before, line);
     add_context(before, failure);
     if (open.failure != kNone && merge_failure(failure, findings_.failures[open.failure])) return;
-    if (repeats(failure, open, form) || is_echo(failure)) return;
+    if (repeats(failure, open, form)) return;
+    if (findings_.failures.size() < kMostFailures) {
+      add_device_figures(before, failure);
+      failure.test = open_test(before, line);
+    }
+    if (is_echo(failure)) return;
     drop_vaguer(failure);
     const bool bfc = failure.framework == Framework::tensorflow && failure.arena == Arena::device;
     if (bfc && !failure.total_bytes) failure.total_bytes = device_bytes_;
