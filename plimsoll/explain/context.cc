@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "plimsoll/base/bytes.h"
+#include "plimsoll/explain/device_figures.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -72,11 +73,15 @@ std::string_view innermost_file(std::string_view near) {
   return at == std::string_view::npos ? std::string_view{} : near.substr(at + 6, near.find('"', at + 6) - at - 6);
 }
 
-// A bare error of the host's belongs to the library whose call was under way.
-Framework owner_of(std::string_view near) {
+// A bare error of the host's belongs to the library whose call was under way, or whose part could not be loaded.
+Framework owner_of(std::string_view message, std::string_view near) {
   if (has_any(innermost_file(near), {"/numpy/", "\\numpy\\"})) return Framework::numpy;
-  if (has_any(near, {"/torch/", "torch/utils/data"})) return Framework::torch;
-  if (has_any(near, {"/tensorflow/", "/keras/"})) return Framework::tensorflow;
+  for (const std::string_view text : {message, near}) {
+    if (has_any(text, {"/torch/", "\\torch\\", "torch/utils/data"})) return Framework::torch;
+    if (has_any(text, {"/tensorflow/", "\\tensorflow\\", "_pywrap_tensorflow", "/keras/", "\\keras\\"})) {
+      return Framework::tensorflow;
+    }
+  }
   return Framework::unknown;
 }
 
@@ -210,8 +215,7 @@ void tell_fallback(std::string_view before, std::string_view near, Failure& fail
   if (!device && failure.framework != Framework::torch && failure.framework != Framework::jax) return;
   failure.arena = Arena::device;
   failure.backend = Backend::unknown;
-  const bool allocates = failure.requested_bytes || has_any(failure.message, {"alloc", "Alloc", "ot enough memory"});
-  failure.says = allocates ? Cause::device_full : Cause::unknown;
+  failure.says = failure.requested_bytes ? Cause::device_full : Cause::unknown;
 }
 
 // "Limit: 10895179776", "InUse: 10867310592": they stand before the error when the log was cut.
@@ -280,7 +284,7 @@ void add_context(std::string_view before, Failure& failure) {
   }
   const bool host = failure.arena == Arena::host || failure.arena == Arena::worker;
   if (failure.framework == Framework::unknown && host) {
-    failure.framework = owner_of(near);
+    failure.framework = owner_of(failure.message, near);
     if (contains(near, "torch/utils/data")) failure.subject = "DataLoader workers";
   }
   if (failure.framework == Framework::torch) {
@@ -292,6 +296,11 @@ void add_context(std::string_view before, Failure& failure) {
   if (failure.task == Task::unknown) failure.task = task_of(near, failure.engine);
   const bool bfc = failure.framework == Framework::tensorflow || failure.framework == Framework::jax;
   if (bfc && is_device(failure)) add_allocator_statistics(before, failure);
+}
+
+void add_device_figures(std::string_view before, Failure& failure) {
+  const bool bare = is_device(failure) && figures_of(failure).count == 0;
+  if (bare) failure.device_told = has_bytes(failure.message) || has_device_bytes(before);
 }
 
 bool add_java_frame(std::string_view line, Failure& failure) {

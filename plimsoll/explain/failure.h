@@ -53,6 +53,7 @@ struct Failure {
   std::string device;                    // "0", "hbm"; empty when not said
   std::string place;                     // the user's own frame of the traceback above: "train.py:35 in step"
   std::string subject;                   // the op, executable, process or tensor that asked
+  std::string test;                      // under way when it was found; if it passes, nothing failed
   int64_t occurrences = 1;
   bool garbage_size = false;         // the message itself says that the size is impossible
   bool raised = true;                // false: an allocator logged it, and no exception was seen
@@ -60,6 +61,8 @@ struct Failure {
   bool expandable_is_on = false;     // the log shows that they were set, the hint aside
   bool pinned_nearby = false;        // the traceback or the lines above speak of pinned memory
   bool is_fallback = false;          // no reader knows who said it; such a diagnosis is never sure
+  bool names_need = false;           // the message says what was asked for in other words than bytes: a shape
+  bool device_told = false;          // the message gives a size of whatever, or another line one of the device
   bool memory_is_assumed = false;    // the words do not say which memory; the host's is the usual one
   OptionalBytes requested_bytes;
   OptionalBytes total_bytes;         // of the device

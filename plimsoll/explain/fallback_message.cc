@@ -203,9 +203,8 @@ constexpr std::string_view kHost[] = {"host mem",  "heap",      "system mem",  "
                                       "bad_alloc", "bad alloc", "errno 12",    "errno: 12",    "mmap",
                                       "vm_map",    " ram",      "webassembly", "array buffer", "java",
                                       "llvm",      "errno=12",  " memoryerror"};
-constexpr std::string_view kDeviceMemory[] = {
-    "device memory", "device_memory",  "devicememory", "device mem ", "gpu memory", "video memory", "vram",
-    "npu memory",    "on accelerator", "cuda out of",  "hip out of",  "xpu out of", "npu out of"};
+// It says what has no room on the device: the model, its cache.
+constexpr std::string_view kDoesNotFit[] = {" to fit ", "not fit ", "for model", "for the model", "for kv cache"};
 constexpr std::string_view kHolders[] = {"job",      "container", "cgroup",  "pod",  "process", "quota",    "worker",
                                          "executor", "killed",    "aborted", "held", "step",    "exit code"};
 
@@ -312,7 +311,7 @@ bool is_spoken_of(std::string_view line, std::string_view low, Claim claim) {
   const size_t at = claim.at;
   const std::string lead = lead_of(low, at);
   if (has(lead, kSpokenOf) || contains(low.substr(at), " happens to ")) return true;
-  if (claim.kind == Kind::kill) return false;
+  if (claim.kind == Kind::kill) return contains(low, " often ") || contains(low, " typically ");
   const bool marked = is_raised(line, low) || has_digit(lead) || contains(low, "error:") || contains(low, "[");
   return !marked && (has(lead, kProseLead) || has(low.substr(at), kProseTail));
 }
@@ -390,17 +389,16 @@ void tell_host(Failure& failure, Cause cause) {
   is(failure, cause == Cause::cgroup_limit ? Arena::cgroup : Arena::host, cause);
 }
 
-void tell_device(std::string_view low, Kind kind, Failure& failure) {
+void tell_device(std::string_view low, Failure& failure) {
   if (contains(low, "cuda") || contains(low, "cumem")) failure.backend = Backend::cuda;
   if (contains(low, "vulkan") || contains(low, "vk")) failure.backend = Backend::vulkan;
   if (contains(low, "npu")) failure.backend = Backend::npu;
   if (contains(low, "xpu")) failure.backend = Backend::xpu;
   if (contains(low, "hip out of") || contains(low, "rocm")) failure.backend = Backend::rocm;
   if (has(low, kOpenCl)) return is(failure, Arena::device_direct, Cause::unknown);
-  const bool named =
-      kind == Kind::allocation || contains(low, "alloc") || failure.requested_bytes || has(low, kDeviceMemory);
   const bool figures = failure.requested_bytes && (failure.free_bytes || failure.total_bytes);
-  is(failure, Arena::device, named ? Cause::device_full : Cause::unknown);
+  const bool told = failure.requested_bytes || has(low, kDoesNotFit);
+  is(failure, Arena::device, told ? Cause::device_full : Cause::unknown);
   if (figures || failure.largest_free_bytes) failure.says.reset();
 }
 
@@ -414,7 +412,7 @@ void tell(std::string_view low, std::string_view message, Kind kind, Failure& fa
     return tell_host(failure, limit ? Cause::cgroup_limit : Cause::host_memory);
   }
   if (has(low, kHandles)) return is(failure, Arena::device_direct, Cause::workspace);
-  if (has(low, kDevice)) return tell_device(low, kind, failure);
+  if (has(low, kDevice)) return tell_device(low, failure);
   // A few KiB are refused by a pool of fixed size, not by a machine.
   constexpr int64_t kSmall = 16 * kMiB;
   const bool pool = failure.requested_bytes && failure.free_bytes && *failure.free_bytes < *failure.requested_bytes &&

@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "plimsoll/explain/context.h"
+#include "plimsoll/explain/device_figures.h"
 #include "plimsoll/explain/line_dress.h"
 #include "plimsoll/explain/line_form.h"
 #include "plimsoll/explain/log_merge.h"
 #include "plimsoll/explain/talk.h"
+#include "plimsoll/explain/test_runs.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -73,9 +75,13 @@ class LogCollector::Lines {
       return true;
     }
     note_settings(rest);
+    note_device(rest, open);
     if (const auto bytes = announced_device_bytes(rest)) device_bytes_ = bytes;
     if (contains(rest, "Skipping tactic")) return drop_warning(open);
     if (went_on_with_less(rest)) return drop_probe();
+    if (died_of_something_else(rest)) return drop_worker();
+    if (all_tests_passed(rest)) return drop_near();
+    if (const auto test = passed_test(rest)) return drop_tested(*test);
     if (contains(rest, "ould not find any implementation for node") && no_tactic_left(rest, open)) return true;
     if (const auto summary = start_memory_summary(rest)) {
       open.summary = findings_.summaries.size();
@@ -105,7 +111,7 @@ class LogCollector::Lines {
       auto failure = form->start(line);
       if (!failure && form == &kOtherForm) failure = form->start(without_logger(line));
       if (!failure) continue;
-      if (is_talk(line)) break;
+      if (is_talk(line) || died_of_something_else(line)) break;
       return {std::move(failure), form};
     }
     return {};
@@ -114,6 +120,13 @@ class LogCollector::Lines {
   // PyTorch's hint names the switch whether it is on or not; any other mention is somebody setting it.
   void note_settings(std::string_view line) {
     if (contains(line, "expandable_segments:True") && !contains(line, "try setting")) expandable_is_on_ = true;
+  }
+
+  // A failure without figures is followed by some of the device.
+  void note_device(std::string_view line, const Open& open) {
+    if (open.failure == kNone || open.failure >= findings_.failures.size()) return;
+    Failure& failure = findings_.failures[open.failure];
+    if (!failure.device_told) failure.device_told = tells_device_bytes(line);
   }
 
   // Terminals and editors cut a long message into lines, within words or between them. What was read of it so far is
@@ -228,11 +241,8 @@ class LogCollector::Lines {
   bool read_again(std::string_view before, Open& open) {
     if (open.failure != open.reads_again || open.failure + 1 != findings_.failures.size()) return false;
     if (is_excused(open)) {
-      findings_.failures.pop_back();
-      ++findings_.not_failures;
-      forget_dropped();
       open.lines_left = 0;
-      return true;
+      return drop_last();
     }
     Failure& known = findings_.failures.back();
     auto [failure, form] = start_joined(open.wrapped);
@@ -243,6 +253,8 @@ class LogCollector::Lines {
     failure->expandable_is_on = known.expandable_is_on;
     add_context(before, *failure);
     if (!tells_more(*failure, known)) return false;
+    add_device_figures(before, *failure);
+    failure->test = known.test;
     known = std::move(*failure);
     open.form = form;
     return true;
@@ -284,7 +296,12 @@ class LogCollector::Lines {
     failure.expandable_is_on = expandable_is_on_;
     add_context(before, failure);
     if (open.failure != kNone && merge_failure(failure, findings_.failures[open.failure])) return;
-    if (repeats(failure, open, form) || is_echo(failure)) return;
+    if (repeats(failure, open, form)) return;
+    if (findings_.failures.size() < kMostFailures) {
+      add_device_figures(before, failure);
+      failure.test = open_test(before, line);
+    }
+    if (is_echo(failure)) return;
     drop_vaguer(failure);
     const bool bfc = failure.framework == Framework::tensorflow && failure.arena == Arena::device;
     if (bfc && !failure.total_bytes) failure.total_bytes = device_bytes_;
@@ -310,6 +327,34 @@ class LogCollector::Lines {
   bool drop_probe() {
     const bool device = !findings_.failures.empty() && findings_.failures.back().arena == Arena::device;
     if (!device || findings_.lines - findings_.failures.back().line > kNear) return false;
+    return drop_last();
+  }
+
+  // A pool of workers says first that one died, and names memory among the reasons; then it says of what signal.
+  static bool died_of_something_else(std::string_view line) {
+    const auto codes = after(line, "exit codes of the workers are {");
+    return codes && !contains(*codes, "(-9)");
+  }
+
+  bool drop_worker() {
+    const bool worker = !findings_.failures.empty() && findings_.failures.back().arena == Arena::worker;
+    return worker && findings_.lines - findings_.failures.back().line <= kNear ? drop_last() : true;
+  }
+
+  bool drop_near() {
+    while (!findings_.failures.empty() && findings_.lines - findings_.failures.back().line <= kFollow) drop_last();
+    return false;
+  }
+
+  bool drop_tested(const std::string& test) {
+    const auto is_of_it = [&](const Failure& failure) {
+      return !failure.test.empty() && (test.empty() || failure.test == test);
+    };
+    while (!findings_.failures.empty() && is_of_it(findings_.failures.back())) drop_last();
+    return false;
+  }
+
+  bool drop_last() {
     findings_.failures.pop_back();
     ++findings_.not_failures;
     forget_dropped();

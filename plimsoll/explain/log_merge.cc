@@ -63,6 +63,15 @@ bool merge_family(const Failure& later, Failure& known) {
   return true;
 }
 
+// A server says in its own words what its framework said of the same step.
+bool merge_server(const Failure& later, Failure& known) {
+  const bool same = known.engine != Framework::unknown && known.engine == later.framework;
+  if (!same || later.says != Cause::device_full || later.line - known.line >= 60) return false;
+  known.framework = later.framework;
+  known.task = later.task;
+  return true;
+}
+
 // An allocator logs, then the framework raises. What could not be reserved at the start is then no failure of its
 // own.
 bool merge_allocator(const Failure& later, Failure& known) {
@@ -89,7 +98,7 @@ bool merge_allocator(const Failure& later, Failure& known) {
 
 bool merge_failure(const Failure& later, Failure& known) {
   return merge_kernel(later, known) || merge_retry(later, known) || merge_family(later, known) ||
-         merge_allocator(later, known) || is_ancient_echo(later, known);
+         merge_server(later, known) || merge_allocator(later, known) || is_ancient_echo(later, known);
 }
 
 bool same_message(std::string_view a, std::string_view b) {

@@ -47,6 +47,7 @@ class Verdict {
 
   void choose() {
     if (failure_.garbage_size || (failure_.arena == Arena::device && wanted() >= kGarbage)) return garbage();
+    if (failure_.says == Cause::unknown && failure_.device_told) return told_elsewhere();
     if (failure_.says) return is(*failure_.says, failure_.sure, told_headline());
     switch (failure_.arena) {
       case Arena::host:
@@ -87,6 +88,24 @@ class Verdict {
     is(Cause::garbage_size, Confidence::high,
        fmt::format("{} was asked for, which no memory has: the size itself is wrong",
                    known ? what : "More than any machine has"));
+  }
+
+  // Neither the message nor any other line of the log has a figure of the request or of the device.
+  bool has_no_figures() const {
+    return figures_of(failure_).count == 0 && !failure_.used_percent && failure_.holders.empty() &&
+           !failure_.names_need && !failure_.device_told;
+  }
+
+  void bare_word() {
+    is(Cause::unknown, Confidence::low,
+       "Device memory was refused; the message does not say how much was asked for, or who holds the rest");
+  }
+
+  void told_elsewhere() {
+    is(Cause::device_full, Confidence::low,
+       failure_.is_fallback
+           ? told_headline()
+           : "The device's memory is full; the message gives no figures, and other lines only some of the device");
   }
 
   void device() {
@@ -165,7 +184,8 @@ class Verdict {
   // Idle in the allocator's reserve, enough for the request, a share of the device that is worth naming, and refused.
   bool is_fragmented() const {
     if (failure_.largest_free_bytes && idle() >= wanted() && *failure_.largest_free_bytes < wanted()) return true;
-    if (failure_.framework != Framework::torch || !failure_.allocated_bytes || !failure_.requested_bytes) return false;
+    const bool torch = failure_.framework == Framework::torch || failure_.engine != Framework::unknown;
+    if (!torch || !failure_.allocated_bytes || !failure_.requested_bytes) return false;
     if (spills_to_host()) return false;
     // Allocators keep a percent or two in pieces when all is well; that much does not explain a full card.
     return idle() >= wanted() && (idle() >= limit() / 100 * 3 || (idle() / 16 >= wanted() && idle() >= limit() / 100));
@@ -248,6 +268,7 @@ class Verdict {
   void full() {
     const bool xla = failure_.framework == Framework::jax || failure_.backend == Backend::tpu;
     if (xla && has_composition()) return composition();
+    if (has_no_figures()) return bare_word();
     const bool known = knows_limit() && failure_.allocated_bytes && *failure_.allocated_bytes >= limit() / 10 * 6;
     const bool some = failure_.free_bytes || failure_.used_percent || (knows_limit() && failure_.allocated_bytes);
     is(Cause::device_full, known ? Confidence::high : some ? Confidence::medium : Confidence::low, full_headline());
@@ -273,6 +294,8 @@ class Verdict {
       return fmt::format("{} was asked for; the allocator's map shows {} % in use and the widest gap at {} %",
                          text(failure_.requested_bytes), *failure_.used_percent, *failure_.widest_gap_percent);
     }
+    if (failure_.names_need && !failure_.requested_bytes)
+      return "There is no room on the device for " + failure_.subject;
     if (!failure_.requested_bytes) return "The device's memory is full; the message gives no figures";
     return fmt::format("{} could not be had; the message does not say what holds the rest",
                        text(failure_.requested_bytes));

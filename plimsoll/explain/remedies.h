@@ -30,13 +30,15 @@ struct RemedyRow {
   std::string_view setting{};                // the exact line, flag or variable; may be empty
   OptionalBytes (*saves)(const Situation&) = nullptr;
   std::string_view cost = "none";
-  bool last_resort = false;  // only when no other row applies
+  bool last_resort = false;  // only when no other row applies, those that only collect aside
+  bool collects = false;     // says what to record, and changes nothing
 };
 
 // Texts may use {requested} {limit} {who} {place} {per_step} {blocks} {parts} {split_mib} {fraction} {limit_mib}
 // {gib} {budget_bytes} {device} (as PyTorch names it: cuda, xpu, mps) {variable} (of PyTorch's allocator) {subject}.
 
 // The tables in their order of rank.
+std::span<const RemedyRow> collect_remedies();  // what to record where nothing tells
 std::span<const RemedyRow> torch_remedies();
 std::span<const RemedyRow> framework_remedies();  // TensorFlow, JAX and other frameworks and array libraries
 std::span<const RemedyRow> engine_remedies();     // servers and inference engines

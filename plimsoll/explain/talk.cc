@@ -36,6 +36,10 @@ constexpr std::string_view kTails[] = {" usually means", " means that",     " ca
 constexpr std::string_view kTemplates[] = {"to allocate x ", "to allocate xx", "to allocate n ", "to allocate <",
                                            "to allocate {",  "to allocate …",  "to allocate ..."};
 
+// In a list, too, a report may stand behind its label: "- **Exception Message:** MPS backend out of memory".
+constexpr std::string_view kLabels[] = {
+    "error: ", "error:** ", "error**: ", "exception: ", "message: ", "message:** ", "message**: "};
+
 constexpr std::string_view kCode[] = {"raise runtimeerror(",
                                       "raise valueerror(",
                                       "raise memoryerror",
@@ -89,7 +93,7 @@ std::string lead_of(std::string_view low, size_t at) {
 
 // However somebody leads in to it: three figures with their units are a report.
 bool has_figures(std::string_view text) {
-  constexpr std::string_view kUnits[] = {" gib", " mib", " bytes"};
+  constexpr std::string_view kUnits[] = {" gib", " mib", " gb", " mb", " bytes"};
   int count = 0;
   for (const std::string_view unit : kUnits) {
     for (size_t at = text.find(unit); at != npos; at = text.find(unit, at + unit.size())) {
@@ -127,7 +131,7 @@ bool is_talk(std::string_view line) {
   if (at == npos) return false;
   const bool code = has(low, kCode) && !contains(low, "\\n");          // no traceback that was put into one line
   const bool literal = low.front() == '"' && contains(low, "\",  #");  // a notebook holds its output as strings, too
-  const bool listed = (low.starts_with("* ") || low.starts_with("- ")) && !contains(low, "error: ");
+  const bool listed = (low.starts_with("* ") || low.starts_with("- ")) && !has(low, kLabels);
   if (!code && !literal && has_figures(low.substr(at))) return false;
   return literal || listed || has(low, kTemplates) || low.ends_with(" passed") || contains(low, " passed ") ||
          has(lead_of(low, at), kLeads) || has(low.substr(at), kTails) || code || is_quoted(low, at);

@@ -57,6 +57,7 @@ std::optional<Failure> start_exception(std::string_view line) {
   failure.requested_bytes = tensor_bytes(line);
   failure.device = device_of(line);
   if (const auto shape = shape_of(line)) failure.subject = "tensor [" + std::string(*shape) + "]";
+  failure.names_need = !failure.subject.empty();
   const bool host = contains(line, "device:CPU") || contains(line, "allocator cpu") || contains(line, "mklcpu");
   if (host) failure.arena = Arena::host;
   failure.backend = host ? Backend::cpu : Backend::unknown;

@@ -25,7 +25,8 @@ TEST(Fallback, TellsWhichMemoryTheWordsSpeakOf) {
   const Saying sayings[] = {
       {"frobnicator: fatal: could not allocate 4096 MiB of GPU memory", Cause::device_full},
       {"[ERROR] zork: vkAllocateMemory returned failure for a 12 MB buffer", Cause::device_full},
-      {"zork.Error: the accelerator driver says: CUDA out of memory", Cause::device_full},
+      {"zork.Error: the accelerator driver says: CUDA out of memory", Cause::unknown},
+      {"zork.Error: not enough VRAM for the model", Cause::device_full},
       {"zork: error 14: CL_OUT_OF_RESOURCES", Cause::unknown},
       {"panic: zork: out of virtual memory", Cause::host_memory},
       {"ERROR zork.cc:12] malloc of 8589934592 bytes failed", Cause::host_memory},
@@ -52,7 +53,7 @@ TEST(Fallback, QuotesTheLineAndSaysWhatToCollect) {
   EXPECT_NE(diagnosis.headline.find("no reader knows"), std::string::npos);
   EXPECT_NE(diagnosis.headline.find("zork: error: out of GPU memory"), std::string::npos);
   const bool collects = std::any_of(diagnosis.remedies.begin(), diagnosis.remedies.end(),
-                                    [](const Remedy& remedy) { return remedy.id.starts_with("common.collect"); });
+                                    [](const Remedy& remedy) { return remedy.id.starts_with("collect."); });
   EXPECT_TRUE(collects);
 }
 
@@ -78,6 +79,7 @@ TEST(Fallback, ClaimsNoProseNoCodeAndNothingThatWentOn) {
            "zork: error: failed to allocate memory, retrying with half the batch",
            "[info] zork: allocation of 12 MB failed on the first try",
            "Error: failed to allocate a port: address already in use",
+           "**Likely cause**: a SIGKILL, often from the Linux OOM killer",
            "| `host_memory` | the host failed to allocate memory |",
            "> zork: error: out of memory happens to me as well",
            "memory: ok; oom-kill count 0; \"OOMKilled\": false; restarts 0",

@@ -15,8 +15,9 @@ namespace plimsoll::explain {
 namespace {
 
 const std::vector<std::span<const RemedyRow>>& tables() {
-  static const std::vector<std::span<const RemedyRow>> kTables = {
-      engine_remedies(), torch_remedies(), framework_remedies(), host_remedies(), common_remedies()};
+  static const std::vector<std::span<const RemedyRow>> kTables = {collect_remedies(), engine_remedies(),
+                                                                  torch_remedies(),   framework_remedies(),
+                                                                  host_remedies(),    common_remedies()};
   return kTables;
 }
 
@@ -143,6 +144,19 @@ TEST(Remedies, OnesOfLaterVersionsWaitForThem) {
   situation.version = {1, 13};
   EXPECT_FALSE(has(remedies_for(situation), "torch.record_snapshot"));
   EXPECT_TRUE(has(remedies_for(situation), "torch.memory_summary"));
+}
+
+TEST(Remedies, WhereNothingTellsTheFirstSaysWhatToCollectAndOthersWhatMayHelp) {
+  const auto first = [](Framework framework, Backend backend) {
+    const auto remedies = remedies_for(rich(framework, backend, Task::unknown, Cause::unknown));
+    EXPECT_GE(remedies.size(), 2u) << name(framework);
+    return remedies.empty() ? "" : remedies[0].id;
+  };
+  EXPECT_EQ(first(Framework::torch, Backend::cuda), "torch.launch_blocking");
+  EXPECT_EQ(first(Framework::ggml, Backend::cuda), "collect.cuda");
+  EXPECT_EQ(first(Framework::ggml, Backend::rocm), "collect.rocm");
+  EXPECT_EQ(first(Framework::mlx, Backend::mps), "collect.any");
+  EXPECT_EQ(first(Framework::unknown, Backend::unknown), "collect.any");
 }
 
 TEST(Remedies, SaveWhatTheSituationShows) {

@@ -38,6 +38,9 @@ TEST(Talk, IsNoReport) {
            "allocate\"}",
            "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch cgroup.",
            "Memory cgroup out of memory: Killed process 40 (python) total-vm:9000000kB",
+           "- **Exception Message:** MPS backend out of memory (MPS allocated: 8.11 GB, other allocations: 3.11 MB)",
+           "* Error Message: CUDA out of memory",
+           "- MPS backend out of memory (MPS allocated: 8.1 GB, other allocations: 3.1 MB, max allowed: 9.1 GB)",
        }) {
     EXPECT_FALSE(is_talk(line)) << line;
   }

@@ -150,6 +150,8 @@ TEST(Threads, TheFourteenthSet) { expect_bounds(score_of("fourteenth")); }
 
 TEST(Threads, TheFifteenthSet) { expect_bounds(score_of("fifteenth")); }
 
+TEST(Threads, TheSixteenthSet) { expect_bounds(score_of("sixteenth")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;

@@ -20,7 +20,7 @@ const Variation kVariations[] = {
     {"PyTorch 0.4, before there were figures",
      "THCudaCheck FAIL file=/pytorch/aten/src/THC/generic/THCStorage.cu line=58 error=2 : out of memory\n"
      "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/generic/THCStorage.cu:58\n",
-     Cause::device_full,
+     Cause::unknown,
      {}},
     {"PyTorch 1.4 in a Lightning log with times",
      "2020-03-01 09:12:44,120 ERROR lightning: RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB (GPU 1; "

@@ -4,15 +4,9 @@
 namespace plimsoll::explain {
 namespace {
 
-constexpr std::string_view kDriver = "The driver found no device memory; the message gives no figures";
-
+// The driver's word without figures, in anybody's mouth.
 constexpr LineForm cuda(std::array<std::string_view, 3> all) {
-  return {.backend = Backend::cuda,
-          .all = all,
-          .none = {"Search for `", "not a failure"},
-          .says = Cause::device_full,
-          .sure = Confidence::low,
-          .headline = kDriver};
+  return {.backend = Backend::cuda, .all = all, .none = {"Search for `", "not a failure"}};
 }
 
 constexpr std::string_view kSignal9 = "A process was killed with signal 9; most often the machine ran out of RAM";
@@ -22,13 +16,9 @@ constexpr LineForm sized(std::array<std::string_view, 3> all, std::string_view f
   return {.backend = Backend::cuda, .all = all, .figures = {{{&Failure::requested_bytes, front}}}};
 }
 
-// The device's own word, without figures and without whose memory it was.
+// The same of any device.
 constexpr LineForm bare(std::array<std::string_view, 3> all, Framework framework = Framework::unknown) {
-  return {.framework = framework,
-          .all = all,
-          .says = Cause::unknown,
-          .sure = Confidence::low,
-          .headline = "The device's driver refused memory; the message does not say how much, or who holds the rest"};
+  return {.framework = framework, .all = all};
 }
 
 // An allocator of the host; what it asked for stands after `front`, if anywhere.
@@ -181,12 +171,12 @@ constexpr LineForm kForms[] = {
     {.backend = Backend::mps,  // PyTorch's where it speaks
      .all = {"CommandBufferCallbackErrorOutOfMemory"},
      .none = {"error: Insufficient"},  // llama.cpp's line, which has its own reader
-     .says = Cause::device_full,
+     .says = Cause::unknown,
      .sure = Confidence::low,
      .headline = "Metal ran out of memory while it ran a command buffer; it gives no figures"},
     {.backend = Backend::mps,
      .all = {"nsufficient Memory", "IOAF code 8"},
-     .says = Cause::device_full,
+     .says = Cause::unknown,
      .sure = Confidence::low,
      .headline = "Metal ran out of memory while it ran a command buffer; it gives no figures"},
     bare({"CL_MEM_OBJECT_ALLOCATION_FAILURE"}),

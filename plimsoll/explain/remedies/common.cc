@@ -7,7 +7,7 @@ namespace {
 OptionalBytes others(const Situation& s) { return s.other_bytes; }
 
 constexpr Mask kOthers = mask(Cause::other_process);
-constexpr Mask kUnclear = mask(Cause::device_full, Cause::unknown, Cause::workspace, Cause::fragmentation);
+constexpr Mask kUnclear = mask(Cause::device_full, Cause::workspace, Cause::fragmentation);
 
 constexpr RemedyRow kRows[] = {
     {.id = "common.check_shape",

@@ -104,12 +104,15 @@ bool applies(const RemedyRow& row, const Situation& situation) {
 std::vector<Remedy> remedies_for(const Situation& given) {
   const Situation situation = bounded(given);
   std::vector<Remedy> remedies;
+  bool changes = false;
   for (const bool last_resort : {false, true}) {
-    if (last_resort && !remedies.empty()) break;
-    for (const auto table :
-         {engine_remedies(), torch_remedies(), framework_remedies(), host_remedies(), common_remedies()}) {
+    if (last_resort && changes) break;
+    for (const auto table : {collect_remedies(), engine_remedies(), torch_remedies(), framework_remedies(),
+                             host_remedies(), common_remedies()}) {
       for (const RemedyRow& row : table) {
-        if (row.last_resort == last_resort && applies(row, situation)) remedies.push_back(make(row, situation));
+        if (row.last_resort != last_resort || !applies(row, situation)) continue;
+        changes = changes || !row.collects;
+        remedies.push_back(make(row, situation));
       }
     }
   }

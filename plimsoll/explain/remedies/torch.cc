@@ -7,12 +7,12 @@ namespace {
 constexpr Mask kTorch = mask(Framework::torch);
 constexpr Mask kCards = mask(Backend::cuda, Backend::rocm, Backend::unknown);
 constexpr Mask kCuda = mask(Backend::cuda, Backend::unknown);
-constexpr Mask kRocm = mask(Backend::rocm);
 constexpr Mask kMps = mask(Backend::mps);
 constexpr Mask kXpu = mask(Backend::xpu);
 constexpr Mask kTraining = mask(Task::training);
 constexpr Mask kInference = mask(Task::inference);
 constexpr Mask kFull = mask(Cause::device_full, Cause::activations, Cause::parameters_and_optimizer);
+constexpr Mask kFullOrUnknown = kFull | mask(Cause::unknown);
 
 OptionalBytes half(OptionalBytes bytes) { return bytes ? OptionalBytes(*bytes / 2) : std::nullopt; }
 
@@ -85,7 +85,7 @@ constexpr RemedyRow kRows[] = {
      .cost = "swapping, at worst a frozen machine"},
     {.id = "torch.mps_empty_cache",
      .frameworks = kTorch,
-     .causes = kFull | mask(Cause::outside_framework),
+     .causes = kFullOrUnknown | mask(Cause::outside_framework),
      .backends = kMps,
      .since = {2, 0},
      .action = "give cached buffers back to Metal",
@@ -100,7 +100,7 @@ constexpr RemedyRow kRows[] = {
      .cost = "slower kernels on such blocks"},
     {.id = "torch.xpu_empty_cache",
      .frameworks = kTorch,
-     .causes = kFull,
+     .causes = kFullOrUnknown,
      .backends = kXpu,
      .since = {2, 4},
      .action = "give cached blocks back",
@@ -125,7 +125,7 @@ constexpr RemedyRow kRows[] = {
      .cost = "about 30 % more compute"},
     {.id = "torch.accumulate",
      .frameworks = kTorch,
-     .causes = kFull,
+     .causes = kFullOrUnknown,
      .tasks = kTraining,
      .when = knows_activations,
      .action = "half the batch, two accumulation steps: the effective batch stays",
@@ -134,7 +134,7 @@ constexpr RemedyRow kRows[] = {
      .cost = "0 to 10 % more time"},
     {.id = "torch.smaller_batch",
      .frameworks = kTorch,
-     .causes = kFull,
+     .causes = kFullOrUnknown,
      .tasks = mask(Task::unknown),
      .when = knows_activations,
      .action = "a smaller batch, shorter sequences or smaller images",
@@ -143,7 +143,7 @@ constexpr RemedyRow kRows[] = {
      .cost = "more steps for the same data"},
     {.id = "torch.shorter_output",
      .frameworks = kTorch,
-     .causes = kFull,
+     .causes = kFullOrUnknown,
      .tasks = kInference,
      .when = is_bare,
      .action = "fewer inputs at once, a shorter context or shorter outputs: the KV cache grows with each",
@@ -269,25 +269,11 @@ constexpr RemedyRow kRows[] = {
      .cost = "slower convolutions"},
     {.id = "torch.nvml_works",
      .frameworks = kTorch,
-     .causes = mask(Cause::device_full),
+     .causes = mask(Cause::device_full, Cause::unknown),
      .backends = kCuda,
      .when = [](const Situation& s) { return !s.requested_bytes && !s.total_bytes && s.version == Version{}; },
      .action = "see what is on the card; if this fails too, reload the driver",
      .setting = "nvidia-smi"},
-    {.id = "torch.launch_blocking",
-     .frameworks = kTorch,
-     .causes = mask(Cause::unknown),
-     .backends = kCuda,
-     .action = "run once more so that the traceback names the call, with the card's processes in view",
-     .setting = "CUDA_LAUNCH_BLOCKING=1 python ...; nvidia-smi",
-     .cost = "slower while it is set"},
-    {.id = "torch.serialize_kernels",
-     .frameworks = kTorch,
-     .causes = mask(Cause::unknown),
-     .backends = kRocm,
-     .action = "run once more so that the traceback names the call, with the card's processes in view",
-     .setting = "AMD_SERIALIZE_KERNEL=3 python ...; rocm-smi --showpids",
-     .cost = "slower while it is set"},
     // What to record.
     {.id = "torch.record_snapshot",
      .frameworks = kTorch,

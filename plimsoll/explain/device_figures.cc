@@ -1,0 +1,89 @@
+#include "plimsoll/explain/device_figures.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "plimsoll/explain/text_scan.h"
+
+namespace plimsoll::explain {
+namespace {
+
+constexpr size_t npos = std::string_view::npos;
+
+// All words below are lower case.
+constexpr std::string_view kDevice[] = {
+    "gpu",      "vram",        "cuda",        "rocm",        "metal",           "vulkan",  "device",
+    "hbm",      "buffer size", "avail mem",   "avail_mem",   "kv cache",        "kv self", "v size",
+    "peak mem", "mem_usage",   "max_ma",      "mib / ",      "mib |",           "used: ",  "totalmem",
+    "maxinuse", "workingset",  "with length", "free memory", "requested memory"};
+constexpr std::string_view kOthers[] = {"download", ".whl", "cpu", "host mem", "system mem", "left on"};
+constexpr std::string_view kUnits[] = {"kib", "mib", "gib", "tib", "kb", "mb", "gb", "tb", "bytes"};
+constexpr std::string_view kLetters = "kmgt";  // without a blank in front
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_part_of_word(std::string_view text, size_t at) {
+  return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+}
+
+std::string lower(std::string_view text) {
+  std::string low(text);
+  std::transform(low.begin(), low.end(), low.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return low;
+}
+
+bool begins_with_unit(std::string_view text) {
+  const bool letter = !text.empty() && contains(kLetters, text.substr(0, 1)) && !is_part_of_word(text, 1);
+  if (text.starts_with(" ")) text.remove_prefix(1);
+  return letter || std::any_of(std::begin(kUnits), std::end(kUnits), [&](std::string_view unit) {
+           return text.starts_with(unit) && !is_part_of_word(text, unit.size());
+         });
+}
+
+// Bytes that are counted without a unit, beside a word that says so.
+bool is_count_of_bytes(std::string_view low, std::string_view number) {
+  constexpr size_t kLong = 8;
+  const bool counts =
+      contains(low, "size") || contains(low, "alloc") || contains(low, "length") || contains(low, "memory");
+  return counts && number.size() >= kLong && number[0] != '0' && !contains(number, ".");
+}
+
+// "5.31g", "6267 mb", "8589934592 bytes", "size 3221291008"; no number inside a word, nor one in a card's name
+// ("a100-80gb").
+bool has_size(std::string_view low) {
+  for (size_t at = 0; at < low.size();) {
+    const bool begins = is_digit(low[at]) && (at == 0 || (!is_part_of_word(low, at - 1) && low[at - 1] != '-'));
+    if (!begins) {
+      ++at;
+      continue;
+    }
+    const size_t end = std::min(low.find_first_not_of("0123456789.,", at), low.size());
+    if (begins_with_unit(low.substr(end)) || is_count_of_bytes(low, low.substr(at, end - at))) return true;
+    at = end;
+  }
+  const size_t unit = low.find("ib): ");  // "total gpu memory (gib): 140.06"
+  return unit != npos && unit + 5 < low.size() && is_digit(low[unit + 5]);
+}
+
+}  // namespace
+
+bool has_bytes(std::string_view text) { return has_size(lower(text)); }
+
+bool tells_device_bytes(std::string_view line) {
+  const std::string low = lower(line.substr(0, 2000));
+  const auto is_there = [&](std::string_view word) { return contains(low, word); };
+  return std::any_of(std::begin(kDevice), std::end(kDevice), is_there) &&
+         std::none_of(std::begin(kOthers), std::end(kOthers), is_there) && has_size(low);
+}
+
+bool has_device_bytes(std::string_view text) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (tells_device_bytes(strip_decoration(text.substr(0, end)))) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+}  // namespace plimsoll::explain
