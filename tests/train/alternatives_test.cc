@@ -30,11 +30,11 @@ void apply(const Alternative::Setting& setting, StepRequest& request) {
   if (setting.option == "batch") request.step.sizes["batch"] = std::stoll(setting.value);
 }
 
-// The first budget, in steps downwards, for which no change alone is enough.
+// The first budget, in steps downwards from the smallest of the model itself, for which no change alone is enough.
 std::pair<int64_t, Alternative> first_combined(const StepRequest& request) {
   const ModelForms model(request);
-  for (int64_t bytes = 64 * kMiB; bytes > kMiB; bytes -= kMiB) {
-    if (std::holds_alternative<plan::StepPlan>(plan::plan_step(model.forms(), within(bytes)))) continue;
+  const int64_t smallest = std::get<plan::Refusal>(plan::plan_step(model.forms(), within(64))).smallest_bytes;
+  for (int64_t bytes = smallest - 4096; bytes > kMiB; bytes -= kMiB) {
     const auto ways = find_alternatives(request, within(bytes), model.why_whole());
     if (!ways.empty() && ways[0].settings.size() > 1) return {bytes, ways[0]};
   }
