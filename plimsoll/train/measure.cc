@@ -40,6 +40,7 @@ constexpr double kAgainS = 0.2;            // for measuring again what was measu
 constexpr double kSame = 0.05;             // a change of a time that makes no other plan
 constexpr int64_t kLeastSwept = 8 * kMiB;  // more than the second caches of a few cores hold
 constexpr int64_t kMostSwept = 64 * kMiB;  // which takes some milliseconds
+constexpr double kSweepShare = 0.3;        // of the time limit, for sweeps
 constexpr int64_t kLeastFresh = 2 * kMiB;  // of what an op before has just made, that the second caches may still hold
 constexpr int64_t kMostFresh = 8 * kMiB;   // likewise the last cache
 
@@ -258,6 +259,20 @@ class Sweep {
   kernels::Task task_;
 };
 
+// Over `bytes`, or over less where all the runs of `kinds` of op would then take too much of the time.
+void start_sweep(std::optional<Sweep>& sweep, const Lowered& lowered, int64_t bytes, size_t kinds,
+                 const MeasureOptions& options) {
+  sweep.emplace(lowered.device, lowered.threads, bytes, options.budget);
+  (*sweep)();
+  const auto start = Clock::now();
+  (*sweep)();
+  const double all_s = seconds_since(start) * static_cast<double>(kinds * (kRuns + 1));
+  const double share = kSweepShare * options.time_limit_s / all_s;
+  if (share >= 1 || bytes <= kLeastSwept) return;
+  const auto fewer = static_cast<int64_t>(share * static_cast<double>(bytes));
+  sweep.emplace(lowered.device, lowered.threads, std::max(kLeastSwept, fewer), options.budget);
+}
+
 // A spill file of its own while kernels are measured: what they write there is not the state that is trained.
 class SpillAside {
  public:
@@ -377,7 +392,7 @@ bool measure_costs(std::span<const Lowered* const> programs, const MeasureOption
   const int64_t room = options.budget.bytes - align_up(most, kMostPageBytes);
   const int64_t swept = swept_bytes(programs, room / 2);
   if (swept > 0 && device::find_device(first.device).traits().is_host) {
-    sweep.emplace(first.device, first.threads, swept, options.budget);
+    start_sweep(sweep, first, swept, wanted.size(), options);
   }
   const auto before = sweep ? std::function<void()>([&] { (*sweep)(); }) : nullptr;
   const SpillAside aside;
