@@ -69,6 +69,18 @@ TEST(OnnxHostile, NumbersOfAttributesMayBeTheLeastAndTheLargest) {
   EXPECT_EQ(run(filled, {1, 2, 3, 4}, 1), (std::vector<float>{2, 3, 4}));
 }
 
+TEST(OnnxHostile, BlocksWhoseSquareDoesNotFitAreRefused) {
+  for (const char* op : {"DepthToSpace", "SpaceToDepth"}) {
+    for (const int64_t size : {int64_t{0}, int64_t{-2}, int64_t{1} << 40}) {
+      GraphWriter graph(18);
+      graph.input("x", {"N", "4", "2", "2"});
+      graph.output("y");
+      GraphWriter::set(graph.node(op, {"x"}, {"y"}), "blocksize", size);
+      expect_refused(graph, "the blocksize is " + std::to_string(size) + "; expected 1 to 65536");
+    }
+  }
+}
+
 TEST(OnnxHostile, ConstantsThatLackAnOperandAreRefused) {
   for (const char* op : {"Where", "Range", "Max", "Concat"}) {
     GraphWriter graph = graph_of_rows();

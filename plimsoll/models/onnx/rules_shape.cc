@@ -294,12 +294,19 @@ void import_pad(NodeCall& call) {
   call.set_same(x);
 }
 
+// Small enough for its square.
+int64_t block_size(NodeCall& call) {
+  constexpr int64_t kMost = int64_t{1} << 16;
+  const int64_t n = call.integer("blocksize", 1);
+  if (n < 1 || n > kMost) call.reject(fmt::format("the blocksize is {}; expected 1 to {}", n, kMost));
+  return n;
+}
+
 // [.., r*c] to places, and back: a reshape, a transpose and a reshape.
 void import_depth_to_space(NodeCall& call) {
   const Dims s = call.shape(0);
   if (s.rank() != 4) call.reject("the operand must have four dimensions");
-  const int64_t n = call.integer("blocksize", 1);
-  if (n < 1) call.reject("the blocksize must be at least 1");
+  const int64_t n = block_size(call);
   const Dim depth = floor_div(s[1], n * n);
   const bool columns_first = call.text("mode", "DCR") == "DCR";
   const Value apart = columns_first ? p::reshape(call.b, call.value(0), {s[0], n, n, depth, s[2], s[3]})
@@ -312,8 +319,7 @@ void import_space_to_depth(NodeCall& call) {
   const bool blocks_first = call.text("mode", "DCR") == "DCR";
   const Dims s = call.shape(0);
   if (s.rank() != 4) call.reject("the operand must have four dimensions");
-  const int64_t n = call.integer("blocksize", 1);
-  if (n < 1) call.reject("the blocksize must be at least 1");
+  const int64_t n = block_size(call);
   const Dim height = floor_div(s[2], n);
   const Dim width = floor_div(s[3], n);
   const Value apart = p::reshape(call.b, call.value(0), {s[0], s[1], height, n, width, n});
