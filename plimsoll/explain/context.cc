@@ -304,9 +304,11 @@ void add_context(std::string_view before, Failure& failure) {
 }
 
 void add_device_figures(std::string_view before, Failure& failure) {
-  const bool bare = is_device(failure) && figures_of(failure).count == 0;
-  if (bare) failure.device_told = has_bytes(failure.message) || has_device_bytes(before);
-  if (is_device(failure) && !failure.total_bytes) failure.told_total_bytes = largest_device_total(before);
+  const bool bare = figures_of(failure).count == 0;
+  if (!is_device(failure) || (!bare && failure.total_bytes)) return;
+  const DeviceFigures figures = device_figures_in(before);
+  if (bare) failure.device_told = figures.told || has_bytes(failure.message);
+  failure.told_total_bytes = figures.total_bytes;
 }
 
 bool add_java_frame(std::string_view line, Failure& failure) {

@@ -91,19 +91,7 @@ std::string take_line(std::string_view& text) {
   return line;
 }
 
-}  // namespace
-
-bool has_bytes(std::string_view text) { return has_size(lower(text)); }
-
-bool tells_device_bytes(std::string_view line) {
-  const std::string low = lower(line.substr(0, 2000));
-  const auto is_there = [&](std::string_view word) { return contains(low, word); };
-  return std::any_of(std::begin(kDevice), std::end(kDevice), is_there) &&
-         std::none_of(std::begin(kOthers), std::end(kOthers), is_there) && has_size(low);
-}
-
-std::optional<int64_t> device_total(std::string_view line) {
-  if (!tells_device_bytes(line)) return std::nullopt;
+std::optional<int64_t> total_in(std::string_view line) {
   const std::string low = lower(line.substr(0, 2000));
   std::optional<int64_t> largest;
   for (const std::string_view front : kTotals) {
@@ -116,17 +104,30 @@ std::optional<int64_t> device_total(std::string_view line) {
   return largest;
 }
 
-bool has_device_bytes(std::string_view text) {
-  while (!text.empty()) {
-    if (tells_device_bytes(take_line(text))) return true;
-  }
-  return false;
+}  // namespace
+
+bool has_bytes(std::string_view text) { return has_size(lower(text)); }
+
+bool tells_device_bytes(std::string_view line) {
+  const std::string low = lower(line.substr(0, 2000));
+  const auto is_there = [&](std::string_view word) { return contains(low, word); };
+  return std::any_of(std::begin(kDevice), std::end(kDevice), is_there) &&
+         std::none_of(std::begin(kOthers), std::end(kOthers), is_there) && has_size(low);
 }
 
-std::optional<int64_t> largest_device_total(std::string_view text) {
-  std::optional<int64_t> largest;
-  while (!text.empty()) largest = std::max(largest, device_total(take_line(text)));
-  return largest;
+std::optional<int64_t> device_total(std::string_view line) {
+  return tells_device_bytes(line) ? total_in(line) : std::nullopt;
+}
+
+DeviceFigures device_figures_in(std::string_view text) {
+  DeviceFigures figures;
+  while (!text.empty()) {
+    const std::string line = take_line(text);
+    if (!tells_device_bytes(line)) continue;
+    figures.told = true;
+    figures.total_bytes = std::max(figures.total_bytes, total_in(line));
+  }
+  return figures;
 }
 
 }  // namespace plimsoll::explain

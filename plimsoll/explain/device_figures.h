@@ -15,13 +15,14 @@ bool tells_device_bytes(std::string_view line);
 // The largest where it tells of several.
 std::optional<int64_t> device_total(std::string_view line);
 
-// The largest of all lines of `text`, as they came.
-std::optional<int64_t> largest_device_total(std::string_view text);
-
 // Whether a text has any size.
 bool has_bytes(std::string_view text);
 
-// Whether any line of `text`, as it came, tells of a device.
-bool has_device_bytes(std::string_view text);
+// What the lines of `text`, as they came, tell of a device: whether any has a size of it, and the largest total.
+struct DeviceFigures {
+  bool told = false;
+  std::optional<int64_t> total_bytes;
+};
+DeviceFigures device_figures_in(std::string_view text);
 
 }  // namespace plimsoll::explain

@@ -157,7 +157,12 @@ constexpr std::string_view kExcuses[] = {"falling back",
                                          "smaller chunk",
                                          "partially swapped",
                                          "potential root cause",
-                                         "common causes include"};
+                                         "common causes include",
+                                         "not reached",
+                                         "not exceeded",
+                                         "not exceed ",
+                                         "below the limit",
+                                         "within the limit"};
 constexpr std::string_view kQuietLevels[] = {"warn",   "[info",  " info ", "info:", "=info",  "\"info\"", " debug ",
                                              "debug:", "[debug", "[w]",    "[i]",   "notice", "[w ",      "trace]"};
 

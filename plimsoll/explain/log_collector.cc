@@ -76,8 +76,14 @@ class LogCollector::Lines {
     return meant ? kFollow : cut.lines_left;
   }
 
+  // What says of itself that it is none, and cuDNN's plans, of which PyTorch takes the next.
+  static bool is_no_failure(std::string_view line) {
+    return (contains(line, "ran out of memory") && contains(line, "this is not a failure")) ||
+           contains(line, "Warning: Plan failed with ");
+  }
+
   bool one_line(std::string_view rest, const std::string& rank, std::string_view before, Open& open) {
-    if (contains(rest, "ran out of memory") && contains(rest, "this is not a failure")) {
+    if (is_no_failure(rest)) {
       ++findings_.not_failures;
       return true;
     }
@@ -116,6 +122,7 @@ class LogCollector::Lines {
 
   // The first reader that claims the line.
   static Started start(std::string_view line) {
+    if (is_no_failure(line)) return {};
     for (const MessageForm* form : kForms) {
       auto failure = form->start(line);
       if (!failure && form == &kOtherForm) failure = form->start(without_logger(line));

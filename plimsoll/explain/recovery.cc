@@ -14,42 +14,78 @@ using Words = std::span<const std::string_view>;
 constexpr size_t npos = std::string_view::npos;
 
 // All words below are lower case. What a program says of itself, at the beginning of a clause.
-constexpr std::string_view kGoesOn[] = {
-    "retrying",           "re-trying",           "trying again",          "trying with", "trying batch",
-    "trying a ",          "trying to recover",   "falling back",          "fallback to", "skipping",
-    "continuing with",    "proceeding with",     "going on with",         "recovering",  "attempting to recover",
-    "attempting to copy", "attempting to retry", "attempting to continue"};
+constexpr std::string_view kGoesOn[] = {"retrying",
+                                        "re-trying",
+                                        "trying again",
+                                        "trying with",
+                                        "trying batch",
+                                        "trying the next",
+                                        "trying another",
+                                        "trying a ",
+                                        "trying to recover",
+                                        "falling back",
+                                        "fallback to",
+                                        "skipping",
+                                        "continuing with",
+                                        "proceeding with",
+                                        "going on with",
+                                        "recovering",
+                                        "attempting to recover",
+                                        "attempting to copy",
+                                        "attempting to retry",
+                                        "attempting to continue"};
 // The same, where advice and the lists of what somebody tried begin with it, too.
 constexpr std::string_view kDoesLess[] = {"reducing",  "decreasing", "lowering",   "halving",  "shrinking", "splitting",
                                           "disabling", "dropping",   "offloading", "ignoring", "switching", "moving",
                                           "spilling",  "using ",     "evicting",   "lowered",  "reduced"};
-constexpr std::string_view kSays[] = {"will retry",       "will be retried",
-                                      "will try ",        "will be skipped",
-                                      "will skip",        "will fall back",
-                                      "falls back",       "fell back",
-                                      "was skipped",      "is skipped",
-                                      "skipped batch",    "recover from oom",
-                                      "using batch-size", "decreasing batch size to",
-                                      "kipping batch",    "due to cuda oom",
-                                      "retry with ",      "reducing batch size to",
-                                      "retry #",          "batch skipped",
-                                      "will use ",        "and retrying",
-                                      "and trying again", "is retrying"};
+constexpr std::string_view kSays[] = {"will retry",
+                                      "will be retried",
+                                      "will try ",
+                                      "will be skipped",
+                                      "will skip",
+                                      "will fall back",
+                                      "falls back",
+                                      "fell back",
+                                      "was skipped",
+                                      "is skipped",
+                                      "skipped batch",
+                                      "recover from oom",
+                                      "using batch-size",
+                                      "decreasing batch size to",
+                                      "kipping batch",
+                                      "due to cuda oom",
+                                      "retry with ",
+                                      "reducing batch size to",
+                                      "retry #",
+                                      "batch skipped",
+                                      "will use ",
+                                      "and retrying",
+                                      "and trying again",
+                                      "is retrying",
+                                      "ignoring this choice",
+                                      "using cpu instead",
+                                      "using the cpu instead"};
+
+// What it could not have.
+constexpr std::string_view kRefused[] = {"out of",       "oom",   "alloc",  "not enough",   "fail",
+                                         "insufficient", "exhau", "unable", "memory error", "could not"};
 
 // It is about memory, or about how much is done at once.
 constexpr std::string_view kOfMemory[] = {
-    "memory", "oom",     "batch",  "alloc",   "smaller", "tile",     "less",    "fewer",    "lower",      "without",
-    " cpu",   "chunk",   "config", "tactic",  "recover", "half",     "size",    "slower",   "pageable",   "instead",
-    "sample", "shorter", "eager",  "offload", "buffer",  "low_vram", "lowvram", "low-vram", "sequential", "slice"};
+    "memory",  "oom",     "batch",    "alloc",   "smaller",  "tile",       "less",    "fewer",
+    "lower",   "without", " cpu",     "chunk",   "config",   "tactic",     "recover", "half",
+    "size",    "slower",  "pageable", "instead", "sample",   "choice",     "shorter", "eager",
+    "offload", "buffer",  "low_vram", "lowvram", "low-vram", "sequential", "slice"};
 
 // Before it in its sentence: advice, or somebody's story.
 constexpr std::string_view kAdvice[] = {" try ",    " please ", " consider ", " you ",      " if ",
-                                        " i ",      " i've ",   " tried ",    " may ",      " might ",
+                                        " i ",      " i've ",   " i tried",   " may ",      " might ",
                                         " should ", " would ",  " solution",  " recommend", " suggest",
                                         " tips",    " hint",    " how ",      " possible ", " instead of "};
 // Behind it.
-constexpr std::string_view kInVain[] = {" help",  " fail", " did not",       "didn't",  "unsucc",  " in vain",
-                                        " still", "error", " does not work", "connect", "download"};
+constexpr std::string_view kInVain[] = {" help",          " fail",   " did not", "didn't",  "unsucc",
+                                        " in vain",       " still",  " works,",  " works ", "error",
+                                        " does not work", "connect", "download"};
 
 constexpr std::string_view kWork[] = {
     "loss",       "it/s",    "s/it",      "listening", "loaded",         "epoch",    " step ",          "succe",
@@ -112,6 +148,13 @@ bool has_clause(std::string_view low, Words words, bool may_begin_line) {
   return false;
 }
 
+// "reading in chunks of 10000 rows instead"
+bool ends_with_instead(std::string_view low) {
+  const std::string_view text = low.substr(0, low.find_last_not_of(". ") + 1);  // npos + 1 is 0
+  const size_t comma = text.rfind(", ");
+  return text.ends_with(" instead") && comma != npos && is_said(low, comma) && !contains(text.substr(comma), " use ");
+}
+
 bool has_phrase(std::string_view low) {
   return std::any_of(std::begin(kSays), std::end(kSays), [&](std::string_view word) {
     const size_t at = low.find(word);
@@ -133,7 +176,8 @@ bool says_it_goes_on(std::string_view line) {
   constexpr size_t kLongest = 1000;
   const std::string low = lower(trim(line).substr(0, kLongest));
   if (is_listed(low) || !has(low, kOfMemory)) return false;
-  return has_clause(low, kGoesOn, true) || has_clause(low, kDoesLess, false) || has_phrase(low);
+  if (has_clause(low, kGoesOn, true) || has_phrase(low)) return true;
+  return has(low, kRefused) && (has_clause(low, kDoesLess, false) || ends_with_instead(low));
 }
 
 bool shows_work(std::string_view line) {

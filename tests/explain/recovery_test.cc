@@ -21,6 +21,11 @@ TEST(Recovery, ProgramsSayThatTheyGoOn) {
            "WARNING: Attempting to copy inputs of <function iou at 0x7f> to CPU due to CUDA OOM",
            "pipeline: out of GPU memory, switching to sequential CPU offload and trying again",
            "Decreasing batch size to: 32",
+           "Error CUDA out of memory. Tried to allocate 3.20 GiB (GPU 0; 7.79 GiB total capacity), reducing tile size "
+           "to 256",
+           "cudnn plan failed: CUDNN_STATUS_ALLOC_FAILED; trying the next plan with less workspace",
+           "INFO: not enough memory, reading in chunks of 10000 rows instead",
+           "Ignoring this choice.",
            "| WARNING: ran out of memory in worker 0, skipping batch",
            "skipping CUDA graph of batch size 512, running it eagerly",
            "[warn] could not load large-v3 on cuda, falling back to cpu (this may be slow)",
@@ -34,7 +39,9 @@ TEST(Recovery, AdviceAndStoriesAreNone) {
            "Try reducing the batch size or offloading to CPU.",
            "- reducing batch size to 1",
            "I tried everything: lowering the batch size, offloading to CPU",
+           "Things that worked for others: reducing batch size, switching to a smaller model",
            "Possible solutions: reducing the memory fraction",
+           "Falling back to the CPU works, with less memory, but it is slow.",
            "Falling back to fp16 with a smaller batch did not help either.",
            "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 8.00M.",
            "If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation",
@@ -48,6 +55,11 @@ TEST(Recovery, WhatGoesOnIsNoFailure) {
   EXPECT_EQ(failures_in(retry), 0u);
   EXPECT_EQ(failures_in(retry + "step 11 loss 2.1\nValueError: no such file\n"), 0u)
       << "it died later, of something else";
+}
+
+TEST(Recovery, PlansOfCudnnThatFailAreNoFailure) {
+  EXPECT_EQ(
+      failures_in("conv.py:720: UserWarning: Plan failed with an " + std::string(kRefused) + "  return conv3d(\n"), 0u);
 }
 
 TEST(Recovery, WhatDiesAfterAllIsOne) {
