@@ -91,7 +91,8 @@ struct Mark {
 };
 
 // Whose a line or a frame is, by the names of packages and sources in it.
-constexpr Mark kMarks[] = {{"rror: CUDA out of memory", Framework::torch},
+constexpr Mark kMarks[] = {{"cumem_allocator.cpp", Framework::vllm},
+                           {"rror: CUDA out of memory", Framework::torch},
                            {"rror: HIP out of memory", Framework::torch},
                            {"rror: XPU out of memory", Framework::torch},
                            {"rror: NPU out of memory", Framework::torch},
@@ -277,7 +278,8 @@ void add_context(std::string_view before, Failure& failure) {
     tell_library(near, failure);
     tell_driver(failure);
   }
-  const bool nobodys = failure.framework == Framework::unknown && failure.arena == Arena::device;
+  const bool shared = failure.arena == Arena::device || failure.arena == Arena::shared_memory;
+  const bool nobodys = failure.framework == Framework::unknown && shared;
   if (nobodys && !failure.is_fallback) {
     failure.framework = marked(failure.message);
     tell_metal(before, failure);
@@ -289,6 +291,9 @@ void add_context(std::string_view before, Failure& failure) {
   }
   if (failure.framework == Framework::torch) {
     failure.engine = engine_of(near);
+    if (failure.engine == Framework::unknown) failure.engine = engine_of(failure.rank);
+    const bool capture = has_any(failure.message, {"apture cuda graph failed", "apture CUDA graph failed"});
+    if (capture) failure.framework = Framework::sglang;
     if (const Version version = torch_version(before); version != Version{}) failure.version = version;
   }
   const bool rocm = failure.framework == Framework::ggml && failure.backend != Backend::mps && contains(before, "ROCm");
@@ -299,8 +304,11 @@ void add_context(std::string_view before, Failure& failure) {
 }
 
 void add_device_figures(std::string_view before, Failure& failure) {
-  const bool bare = is_device(failure) && figures_of(failure).count == 0;
-  if (bare) failure.device_told = has_bytes(failure.message) || has_device_bytes(before);
+  const bool bare = figures_of(failure).count == 0;
+  if (!is_device(failure) || (!bare && failure.total_bytes)) return;
+  const DeviceFigures figures = device_figures_in(before);
+  if (bare) failure.device_told = figures.told || has_bytes(failure.message);
+  failure.told_total_bytes = figures.total_bytes;
 }
 
 bool add_java_frame(std::string_view line, Failure& failure) {

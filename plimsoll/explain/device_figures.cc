@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string>
 
+#include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -17,7 +18,17 @@ constexpr std::string_view kDevice[] = {
     "hbm",      "buffer size", "avail mem",   "avail_mem",   "kv cache",        "kv self", "v size",
     "peak mem", "mem_usage",   "max_ma",      "mib / ",      "mib |",           "used: ",  "totalmem",
     "maxinuse", "workingset",  "with length", "free memory", "requested memory"};
-constexpr std::string_view kOthers[] = {"download", ".whl", "cpu", "host mem", "system mem", "left on"};
+constexpr std::string_view kOthers[] = {"download",   ".whl",    "cpu",           "host mem",
+                                        "system mem", "left on", "trying to free"};
+// What stands before the size of a whole device.
+constexpr std::string_view kTotals[] = {"vram: ",           "vram:",
+                                        "total vram ",      "global memory: ",
+                                        "total memory: ",   "total memory = ",
+                                        "totalglobalmem: ", "total gpu memory: ",
+                                        "total_memory=",    "total=\"",
+                                        "memory total: ",   "total memory ",
+                                        "mib / ",           "mib /"};
+constexpr int64_t kSmallest = kGiB;  // of the devices that programs run out of
 constexpr std::string_view kUnits[] = {"kib", "mib", "gib", "tib", "kb", "mb", "gb", "tb", "bytes"};
 constexpr std::string_view kLetters = "kmgt";  // without a blank in front
 
@@ -66,6 +77,33 @@ bool has_size(std::string_view low) {
   return unit != npos && unit + 5 < low.size() && is_digit(low[unit + 5]);
 }
 
+// "3.1 GB used": no total.
+bool is_a_part(std::string_view rest) {
+  rest = rest.substr(0, 24);
+  return contains(rest, " used") || contains(rest, " free") || contains(rest, " in use") || contains(rest, " alloc");
+}
+
+// The next line of `text`, which it takes off, as it would stand in a log without colours.
+std::string take_line(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  std::string line = strip_decoration(text.substr(0, end));
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+std::optional<int64_t> total_in(std::string_view line) {
+  const std::string low = lower(line.substr(0, 2000));
+  std::optional<int64_t> largest;
+  for (const std::string_view front : kTotals) {
+    for (size_t at = low.find(front); at != npos; at = low.find(front, at + 1)) {
+      const std::string_view rest = std::string_view(low).substr(at + front.size());
+      const auto bytes = leading_size(rest, Units::binary);
+      if (bytes && *bytes >= kSmallest && !is_a_part(rest)) largest = std::max(largest.value_or(0), *bytes);
+    }
+  }
+  return largest;
+}
+
 }  // namespace
 
 bool has_bytes(std::string_view text) { return has_size(lower(text)); }
@@ -77,13 +115,19 @@ bool tells_device_bytes(std::string_view line) {
          std::none_of(std::begin(kOthers), std::end(kOthers), is_there) && has_size(low);
 }
 
-bool has_device_bytes(std::string_view text) {
+std::optional<int64_t> device_total(std::string_view line) {
+  return tells_device_bytes(line) ? total_in(line) : std::nullopt;
+}
+
+DeviceFigures device_figures_in(std::string_view text) {
+  DeviceFigures figures;
   while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    if (tells_device_bytes(strip_decoration(text.substr(0, end)))) return true;
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string line = take_line(text);
+    if (!tells_device_bytes(line)) continue;
+    figures.told = true;
+    figures.total_bytes = std::max(figures.total_bytes, total_in(line));
   }
-  return false;
+  return figures;
 }
 
 }  // namespace plimsoll::explain

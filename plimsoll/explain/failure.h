@@ -66,6 +66,7 @@ struct Failure {
   bool memory_is_assumed = false;    // the words do not say which memory; the host's is the usual one
   OptionalBytes requested_bytes;
   OptionalBytes total_bytes;         // of the device
+  OptionalBytes told_total_bytes;    // the same, as other lines of the log tell it
   OptionalBytes free_bytes;          // of the device, as the driver says
   OptionalBytes allowed_bytes;       // a cap below the device
   OptionalBytes allocated_bytes;     // live in the framework's allocator

@@ -75,7 +75,7 @@ constexpr std::string_view kFails[] = {"fail",     "cannot",       "can't",    "
 // What is asked for when it is memory that is allocated, and not a port or an address.
 constexpr std::string_view kMemory[] = {"memory", "buffer", "byte", "malloc", "heap",     "tensor", "array",
                                         "vector", "dram",   "vram", "hbm",    "region",   "arena",  "workspace",
-                                        "mib",    "gib",    " mb",  " gb",    "errno 12", "mmap"};
+                                        "mib",    "gib",    " mb",  " gb",    "errno 12", "mmap",   "scratch"};
 
 constexpr std::string_view kLimits[] = {"memory limit",
                                         "memory quota",
@@ -157,7 +157,12 @@ constexpr std::string_view kExcuses[] = {"falling back",
                                          "smaller chunk",
                                          "partially swapped",
                                          "potential root cause",
-                                         "common causes include"};
+                                         "common causes include",
+                                         "not reached",
+                                         "not exceeded",
+                                         "not exceed ",
+                                         "below the limit",
+                                         "within the limit"};
 constexpr std::string_view kQuietLevels[] = {"warn",   "[info",  " info ", "info:", "=info",  "\"info\"", " debug ",
                                              "debug:", "[debug", "[w]",    "[i]",   "notice", "[w ",      "trace]"};
 
@@ -188,8 +193,9 @@ constexpr std::string_view kProse[] = {"//", "/*", "* ", "> ", "| ",     "#",  "
 constexpr std::string_view kPinned[] = {"hostalloc",  "pinned",      "page-locked",
                                         "pagelocked", "page locked", "hostregister"};
 constexpr std::string_view kShm[] = {"/dev/shm", "shared memory segment", "shm_open", " shm ", "(shm)", "shmget"};
-constexpr std::string_view kHandles[] = {"cublas",  "cudnn",  "cusolver", "cufft",  "cusparse", "hipblas",
-                                         "rocblas", "miopen", "curand",   "onednn", "cutensor", " workspace"};
+constexpr std::string_view kHandles[] = {"cublas",   "cudnn",      "cusolver",     "cufft",  "cusparse",
+                                         "hipblas",  "rocblas",    "miopen",       "curand", "onednn",
+                                         "cutensor", " workspace", "scratch space"};
 constexpr std::string_view kOpenCl[] = {"opencl", "cl_", "mem_object", "memory object", "out_of_resources"};
 constexpr std::string_view kDevice[] = {
     "gpu",         "cuda",      "hipm",       "hip ",       "rocm",          "vram",          "vulkan",

@@ -6,12 +6,14 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "plimsoll/explain/context.h"
 #include "plimsoll/explain/device_figures.h"
 #include "plimsoll/explain/line_dress.h"
 #include "plimsoll/explain/line_form.h"
 #include "plimsoll/explain/log_merge.h"
+#include "plimsoll/explain/recovery.h"
 #include "plimsoll/explain/talk.h"
 #include "plimsoll/explain/test_runs.h"
 #include "plimsoll/explain/text_scan.h"
@@ -32,6 +34,11 @@ const MessageForm* const kForms[] = {&kTableForm, &kTorchForm,  &kOtherForm,   &
 class LogCollector::Lines {
  public:
   explicit Lines(LogFindings& findings) : findings_(findings) {}
+
+  // What was to be tried again is a failure when the log ends with a traceback.
+  void finish() {
+    if (in_traceback_) restore_retried();
+  }
 
   int line(std::string_view raw, std::string_view before) {
     const auto pieces = unpacked_lines(raw);
@@ -69,8 +76,14 @@ class LogCollector::Lines {
     return meant ? kFollow : cut.lines_left;
   }
 
+  // What says of itself that it is none, and cuDNN's plans, of which PyTorch takes the next.
+  static bool is_no_failure(std::string_view line) {
+    return (contains(line, "ran out of memory") && contains(line, "this is not a failure")) ||
+           contains(line, "Warning: Plan failed with ");
+  }
+
   bool one_line(std::string_view rest, const std::string& rank, std::string_view before, Open& open) {
-    if (contains(rest, "ran out of memory") && contains(rest, "this is not a failure")) {
+    if (is_no_failure(rest)) {
       ++findings_.not_failures;
       return true;
     }
@@ -78,7 +91,6 @@ class LogCollector::Lines {
     note_device(rest, open);
     if (const auto bytes = announced_device_bytes(rest)) device_bytes_ = bytes;
     if (contains(rest, "Skipping tactic")) return drop_warning(open);
-    if (went_on_with_less(rest)) return drop_probe();
     if (died_of_something_else(rest)) return drop_worker();
     if (all_tests_passed(rest)) return drop_near();
     if (const auto test = passed_test(rest)) return drop_tested(*test);
@@ -95,8 +107,11 @@ class LogCollector::Lines {
       begin_wrapped(rest, open);
       last_rank_ = rank;
       last_line_ = findings_.lines;
+      if (goes_on(rest)) set_aside();
       return true;
     }
+    if (goes_on(rest)) return set_aside();
+    judge_retried(rest);
     return continues(rest, open) || continues(without_logger(rest), open);
   }
 
@@ -107,6 +122,7 @@ class LogCollector::Lines {
 
   // The first reader that claims the line.
   static Started start(std::string_view line) {
+    if (is_no_failure(line)) return {};
     for (const MessageForm* form : kForms) {
       auto failure = form->start(line);
       if (!failure && form == &kOtherForm) failure = form->start(without_logger(line));
@@ -127,6 +143,7 @@ class LogCollector::Lines {
     if (open.failure == kNone || open.failure >= findings_.failures.size()) return;
     Failure& failure = findings_.failures[open.failure];
     if (!failure.device_told) failure.device_told = tells_device_bytes(line);
+    failure.told_total_bytes = std::max(failure.told_total_bytes, device_total(line));
   }
 
   // Terminals and editors cut a long message into lines, within words or between them. What was read of it so far is
@@ -301,6 +318,7 @@ class LogCollector::Lines {
       add_device_figures(before, failure);
       failure.test = open_test(before, line);
     }
+    if (!retried_.empty()) settle_retried(failure);
     if (is_echo(failure)) return;
     drop_vaguer(failure);
     const bool bfc = failure.framework == Framework::tensorflow && failure.arena == Arena::device;
@@ -316,18 +334,54 @@ class LogCollector::Lines {
     findings_.failures.push_back(std::move(failure));
   }
 
-  // Trainers probe for the largest batch, or leave a batch out, and go on.
-  static bool went_on_with_less(std::string_view line) {
-    constexpr std::string_view kWords[] = {"Using batch-size ",       "trying batch size ", "Decreasing batch size to",
-                                           "Reducing batch size to",  "kipping batch",      "retrying with tiled",
-                                           "retrying with a smaller", "recover from OOM"};
-    return std::any_of(std::begin(kWords), std::end(kWords), [&](auto word) { return contains(line, word); });
+  // Those who watch from outside speak of what is over.
+  static bool can_be_retried(const Failure& failure) {
+    constexpr Framework kWatchers[] = {Framework::kernel, Framework::systemd, Framework::kubernetes, Framework::slurm,
+                                       Framework::ray,    Framework::dask,    Framework::spark};
+    return failure.arena != Arena::cgroup && failure.arena != Arena::worker &&
+           std::find(std::begin(kWatchers), std::end(kWatchers), failure.framework) == std::end(kWatchers);
   }
 
-  bool drop_probe() {
-    const bool device = !findings_.failures.empty() && findings_.failures.back().arena == Arena::device;
-    if (!device || findings_.lines - findings_.failures.back().line > kNear) return false;
-    return drop_last();
+  bool may_be_retried() const {
+    return !findings_.failures.empty() && can_be_retried(findings_.failures.back()) &&
+           findings_.lines - findings_.failures.back().line <= kNear;
+  }
+
+  // The program says that it goes on without what it could not have. Whether it does, the next lines tell.
+  bool goes_on(std::string_view line) const { return may_be_retried() && says_it_goes_on(line); }
+
+  bool set_aside() {
+    retried_.clear();
+    for (; may_be_retried(); drop_last()) retried_.push_back(findings_.failures.back());
+    in_traceback_ = false;
+    return true;
+  }
+
+  void judge_retried(std::string_view line) {
+    if (retried_.empty()) return;
+    if (contains(line, "Traceback (most recent call last)")) {
+      in_traceback_ = true;
+    } else if (shows_end(line)) {
+      restore_retried();
+    } else if (!in_traceback_ && shows_work(line)) {
+      retried_.clear();
+    }
+  }
+
+  void restore_retried() {
+    for (; !retried_.empty(); retried_.pop_back()) {
+      if (findings_.failures.size() == kMostFailures) break;
+      findings_.failures.push_back(retried_.back());
+      --findings_.not_failures;
+    }
+    in_traceback_ = false;
+  }
+
+  // What fails next stands for what was tried before, unless only a stranger's words tell of it.
+  void settle_retried(const Failure& later) {
+    if (later.is_fallback) restore_retried();
+    retried_.clear();
+    in_traceback_ = false;
   }
 
   // A pool of workers says first that one died, and names memory among the reasons; then it says of what signal.
@@ -459,12 +513,14 @@ class LogCollector::Lines {
   OptionalBytes device_bytes_;      // as a framework announced it when it started
   std::optional<Failure> skipped_;  // the last tactic that had no room
   int64_t tactic_line_ = 0;         // where one was last skipped
+  std::vector<Failure> retried_;    // set aside since the program said that it goes on
+  bool in_traceback_ = false;       // after that
   std::string last_rank_;           // whose line came last, and where
   int64_t last_line_ = 0;
 };
 
 LogCollector::LogCollector(LogFindings& findings) : lines_(std::make_unique<Lines>(findings)) {}
-LogCollector::~LogCollector() = default;
+LogCollector::~LogCollector() { lines_->finish(); }
 int LogCollector::line(std::string_view raw, std::string_view before) { return lines_->line(raw, before); }
 
 }  // namespace plimsoll::explain

@@ -65,7 +65,10 @@ bool merge_family(const Failure& later, Failure& known) {
 
 // A server says in its own words what its framework said of the same step.
 bool merge_server(const Failure& later, Failure& known) {
-  const bool same = known.engine != Framework::unknown && known.engine == later.framework;
+  const bool server =
+      later.framework == Framework::vllm || later.framework == Framework::sglang || later.framework == Framework::tgi;
+  const bool torch = known.framework == Framework::torch || known.framework == later.framework;
+  const bool same = torch && server && (known.engine == later.framework || known.engine == Framework::unknown);
   if (!same || later.says != Cause::device_full || later.line - known.line >= 60) return false;
   known.framework = later.framework;
   known.task = later.task;

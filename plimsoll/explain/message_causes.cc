@@ -110,6 +110,7 @@ class Verdict {
 
   void device() {
     if (knows_limit() && wanted() > limit()) return too_large();
+    if (beats_told_device()) return larger_than_told();
     if (beats_every_card()) return larger_than_any_card();
     if (beats_one_block()) return one_block();
     if (beats_what_is_told()) return too_large_for_what_is_told();
@@ -142,6 +143,19 @@ class Verdict {
   int64_t plausible(OptionalBytes held, int64_t parts) const {
     if (!held || *held < wanted()) return 0;
     return *held >= failure_.total_bytes.value_or(limit()) / parts ? *held : 0;
+  }
+
+  // The message does not tell the device's size; another line does.
+  bool beats_told_device() const {
+    return !knows_limit() && failure_.told_total_bytes && failure_.arena == Arena::device &&
+           failure_.backend != Backend::cpu && wanted() > *failure_.told_total_bytes;
+  }
+
+  void larger_than_told() {
+    is(Cause::request_too_large, Confidence::medium,
+       fmt::format("One request of {} is larger than the whole device, which has {}: freeing everything else would not "
+                   "help",
+                   text(failure_.requested_bytes), text(failure_.told_total_bytes)));
   }
 
   // The largest cards have 288 GiB; a program that a compiler counts as a whole may be larger.
@@ -314,6 +328,15 @@ class Verdict {
     return held("parameter") && held("temp") && *held("parameter") + *held("temp") >= kGiB;
   }
 
+  // What XLA calls temporaries is what forward keeps where a program has a backward; else it is scratch.
+  bool shows_training() const {
+    return failure_.task == Task::training ||
+           std::any_of(failure_.holders.begin(), failure_.holders.end(), [](const Holder& holder) {
+             return contains(holder.name, "jvp(") || contains(holder.name, "transpose(") ||
+                    contains(holder.name, "train") || contains(holder.name, "grad");
+           });
+  }
+
   void composition() {
     const int64_t parameters = *held("parameter");
     const int64_t temporaries = *held("temp");
@@ -323,7 +346,8 @@ class Verdict {
                 fmt::format("The program's outputs need {} beside {} for temporaries", format_bytes(outputs),
                             format_bytes(temporaries)));
     }
-    is(temporaries >= parameters ? Cause::activations : Cause::parameters_and_optimizer, Confidence::medium,
+    const Cause temporary = shows_training() ? Cause::activations : Cause::workspace;
+    is(temporaries >= parameters ? temporary : Cause::parameters_and_optimizer, Confidence::medium,
        fmt::format("The program needs {} for its arguments and {} for temporaries", format_bytes(parameters),
                    format_bytes(temporaries)));
   }
@@ -398,6 +422,7 @@ class Verdict {
     result.place = failure_.place;
     result.requested_bytes = failure_.requested_bytes;
     result.limit_bytes = limit_bytes(failure_);
+    if (!result.limit_bytes) result.limit_bytes = failure_.told_total_bytes;
     result.total_bytes = failure_.total_bytes;
     result.allowed_bytes = failure_.allowed_bytes;
     result.allocated_bytes = failure_.allocated_bytes;

@@ -76,6 +76,7 @@ void add_facts(const Failure& failure, const MemorySummary* summary, Diagnosis& 
     if (bytes) diagnosis.facts.push_back({std::move(what), bytes});
   };
   fact("asked for", failure.requested_bytes);
+  if (!failure.total_bytes) fact("the device, as another line tells it", failure.told_total_bytes);
   fact("cap of the process", failure.allowed_bytes);
   fact("in private pools (CUDA graphs)", failure.private_pool_bytes);
   fact("largest free piece", failure.largest_free_bytes);
@@ -103,7 +104,9 @@ Failure with_own_process(Failure failure) {
   const auto distance = [&](const Holder& process) { return std::abs(process.bytes - reserved); };
   const auto own = std::min_element(failure.processes.begin(), failure.processes.end(),
                                     [&](const Holder& a, const Holder& b) { return distance(a) < distance(b); });
-  if (own->bytes + reserved / 50 < reserved || own->bytes > reserved + slack) return failure;
+  // Who is alone on the card is the one that failed, though it holds more beside its tensors.
+  const bool alone = failure.processes.size() == 1 && reserved >= own->bytes / 2;
+  if (own->bytes + reserved / 50 < reserved || (!alone && own->bytes > reserved + slack)) return failure;
   failure.process_bytes = own->bytes;
   failure.processes.erase(own);
   return failure;

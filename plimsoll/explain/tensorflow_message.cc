@@ -45,7 +45,7 @@ std::string device_of(std::string_view line) {
 
 // JAX has the same allocator; its lines name other sources.
 Framework owner_of(std::string_view line) {
-  if (contains(line, "external/org_tensorflow")) return Framework::jax;
+  if (contains(line, "external/org_tensorflow") || contains(line, "jaxlib")) return Framework::jax;
   return contains(line, "external/xla") ? Framework::jax : Framework::tensorflow;
 }
 
@@ -59,7 +59,7 @@ std::optional<Failure> start_exception(std::string_view line) {
   if (const auto shape = shape_of(line)) failure.subject = "tensor [" + std::string(*shape) + "]";
   failure.names_need = !failure.subject.empty();
   const bool host = contains(line, "device:CPU") || contains(line, "allocator cpu") || contains(line, "mklcpu");
-  if (host) failure.arena = Arena::host;
+  if (host) failure.arena = contains(line, "host_bfc") ? Arena::pinned_host : Arena::host;
   failure.backend = host ? Backend::cpu : Backend::unknown;
   return failure;
 }
@@ -130,14 +130,19 @@ std::optional<Failure> start_allocator(std::string_view line) {
 // cuDNN has no word for it, but where TensorFlow holds the card it is most often memory.
 std::optional<Failure> start_convolution(std::string_view line) {
   const bool handle = contains(line, "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR");
-  if (!handle && !contains(line, "Failed to get convolution algorithm")) return std::nullopt;
+  const bool scratch =
+      contains(line, "ailed to allocate the scratch space") || contains(line, "ailed to allocate scratch");
+  if (!handle && !scratch && !contains(line, "Failed to get convolution algorithm")) return std::nullopt;
   Failure failure = of_tensorflow();
   failure.framework = owner_of(line);
   failure.arena = Arena::device_direct;
   failure.backend = Backend::cuda;
   failure.says = Cause::workspace;
   failure.sure = Confidence::low;
-  failure.headline = "cuDNN did not start; most often the framework's own reserve left it no memory on the card";
+  failure.headline = scratch
+                         ? "cuDNN found no memory for its scratch space beside the framework's own reserve"
+                         : "cuDNN did not start; most often the framework's own reserve left it no memory on the card";
+  if (scratch) failure.sure = Confidence::medium;
   failure.subject = "cuDNN";
   return failure;
 }

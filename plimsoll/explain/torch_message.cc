@@ -246,6 +246,11 @@ std::optional<Failure> start_driver(std::string_view line) {
 }
 
 std::optional<Failure> start_worker(std::string_view line) {
+  if (contains(line, "check whether use_shared_memory is set")) {  // Paddle's
+    Failure failure = of(Arena::shared_memory, Backend::cpu);
+    failure.framework = Framework::paddle;
+    return failure;
+  }
   if (contains(line, "insufficient shared memory (shm)") ||
       (contains(line, "No space left on device") && contains(line, "torch_"))) {
     return of(Arena::shared_memory, Backend::cpu);

@@ -255,6 +255,20 @@ TEST(XlaMessage, BufferAssignmentTellsTheKind) {
   EXPECT_EQ(failure.allocated_bytes, gib(16));
   EXPECT_EQ(failure.holders.back().name, "buffer 1 jit(f)/dot_general f32[32768,32768]");
   EXPECT_EQ(failure.holders.back().bytes, gib(4));
+  EXPECT_EQ(diagnose(failure).cause, Cause::workspace) << "nothing shows a backward";
+}
+
+TEST(XlaMessage, TemporariesOfATrainingStepAreActivations) {
+  const Failure failure = only_failure(
+      "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 13958643712 bytes.\n"
+      "BufferAssignment OOM Debugging.\n"
+      "BufferAssignment stats:\n"
+      "             parameter allocation:    2.00GiB\n"
+      "     preallocated temp allocation:   13.00GiB\n"
+      "Peak buffers:\n"
+      "\tBuffer 1:\n"
+      "\t\tSize: 4.00GiB\n"
+      "\t\tOperator: op_name=\"jit(step)/transpose(jvp(Block))/dot_general\"\n");
   EXPECT_EQ(diagnose(failure).cause, Cause::activations);
 }
 

@@ -152,6 +152,8 @@ TEST(Threads, TheFifteenthSet) { expect_bounds(score_of("fifteenth")); }
 
 TEST(Threads, TheSixteenthSet) { expect_bounds(score_of("sixteenth")); }
 
+TEST(Threads, TheSeventeenthSet) { expect_bounds(score_of("seventeenth")); }
+
 TEST(Threads, AreManyAndOfManyKinds) {
   int failures = 0;
   int traps = 0;

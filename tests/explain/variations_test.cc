@@ -88,7 +88,7 @@ const Variation kVariations[] = {
      "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
      "memory space hbm. Used 22.00G of 15.48G hbm. Exceeded hbm capacity by 6.52G.\n\nTotal hbm usage >= 22.52G:\n"
      "    reserved        530.00M\n    program          22.00G\n    arguments            0B\n",
-     Cause::activations,
+     Cause::workspace,
      {}},
     {"CuPy with grouped digits",
      "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,000,000,000 bytes (allocated so far: 6,000,000,000 "

@@ -8,6 +8,12 @@ constexpr Mask kTensorflow = mask(Framework::tensorflow);
 constexpr Mask kJax = mask(Framework::jax);
 constexpr Mask kCards = mask(Backend::cuda, Backend::rocm, Backend::unknown);
 constexpr Mask kFull = mask(Cause::device_full, Cause::activations, Cause::parameters_and_optimizer);
+constexpr Mask kTemporaries = mask(Cause::workspace);  // of XLA's programs
+
+// Not a library's workspace, which lies beside them.
+bool fills_device(const Situation& s) { return s.cause != Cause::workspace || s.arena != Arena::device_direct; }
+bool lies_beside(const Situation& s) { return s.cause != Cause::workspace || s.arena == Arena::device_direct; }
+
 constexpr Mask kNotInference = mask(Task::unknown, Task::training);
 
 constexpr RemedyRow kRows[] = {
@@ -75,18 +81,26 @@ constexpr RemedyRow kRows[] = {
     // JAX.
     {.id = "jax.checkpoint",
      .frameworks = kJax,
-     .causes = kFull,
+     .causes = kFull | kTemporaries,
      .tasks = kNotInference,
-     .action = "recompute instead of keeping",
+     .when = fills_device,
+     .action = "recompute instead of keeping, if it trains",
      .setting = "block = jax.checkpoint(block)",
      .cost = "about 30 % more compute"},
     {.id = "jax.padding",
      .frameworks = kJax,
-     .causes = kFull,
+     .causes = kFull | kTemporaries,
      .backends = mask(Backend::tpu),
      .when = [](const Situation& s) { return s.padding_bytes.value_or(0) > 0; },
      .action = "make the last two dimensions of large arrays multiples of 8 and 128: XLA pads them to tiles",
      .saves = [](const Situation& s) { return s.padding_bytes; }},
+    {.id = "jax.chunks",
+     .frameworks = kJax,
+     .causes = kTemporaries,
+     .when = fills_device,
+     .action = "compute it in pieces: fewer inputs at once, or smaller ones",
+     .setting = "jax.lax.map(f, xs, batch_size=N)",
+     .cost = "depends on the loop"},
     {.id = "jax.donate",
      .frameworks = kJax,
      .causes = kFull,
@@ -101,8 +115,9 @@ constexpr RemedyRow kRows[] = {
      .setting = "XLA_PYTHON_CLIENT_MEM_FRACTION=.95"},
     {.id = "jax.shard",
      .frameworks = kJax,
-     .causes = kFull,
+     .causes = kFull | kTemporaries,
      .backends = mask(Backend::tpu),
+     .when = fills_device,
      .action = "shard the arguments over more chips",
      .setting = "jax.device_put(x, NamedSharding(mesh, PartitionSpec(\"data\")))",
      .cost = "communication every step"},
@@ -117,6 +132,7 @@ constexpr RemedyRow kRows[] = {
      .frameworks = kJax,
      .causes = mask(Cause::unknown, Cause::workspace, Cause::outside_framework),
      .backends = kCards,
+     .when = lies_beside,
      .action = "let XLA reserve less, so that the driver and libraries have room beside it",
      .setting = "XLA_PYTHON_CLIENT_MEM_FRACTION=.7",
      .cost = "less for arrays"},
