@@ -81,6 +81,13 @@ bool Attribute::fits(AttributeKind wanted) const {
   return kind() == wanted;
 }
 
+bool Attribute::operator==(const Attribute& other) const {
+  const auto* const number = std::get_if<double>(&value_);
+  const auto* const others = std::get_if<double>(&other.value_);
+  if (number != nullptr && others != nullptr && std::isnan(*number)) return std::isnan(*others);
+  return value_ == other.value_;
+}
+
 Attribute Attribute::bind(const Bindings& bindings) const {
   if (kind() == AttributeKind::dim) return dim().bind(bindings);
   if (kind() == AttributeKind::dims) return dims().bind(bindings);

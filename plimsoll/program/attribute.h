@@ -42,7 +42,8 @@ class Attribute {
   Attribute bind(const Bindings& bindings) const;
   std::string text() const;  // "true", "2*batch", "0.5", "nearest", "[1,2]"
 
-  bool operator==(const Attribute&) const = default;
+  // What is not a number equals itself: passes go on until nothing differs.
+  bool operator==(const Attribute& other) const;
 
  private:
   std::variant<bool, Dim, double, std::string, Dims> value_;

@@ -73,6 +73,12 @@ class GraphWriter {
     attribute->set_type(onnx::AttributeProto::INT);
     attribute->set_i(value);
   }
+  static void set_real(onnx::NodeProto* node, const std::string& name, float value) {
+    onnx::AttributeProto* attribute = node->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::FLOAT);
+    attribute->set_f(value);
+  }
   static void set(onnx::NodeProto* node, const std::string& name, const std::vector<int64_t>& values) {
     auto* attribute = node->add_attribute();
     attribute->set_name(name);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 
 #include "plimsoll/base/error.h"
 #include "plimsoll/models/onnx/load.h"
@@ -67,6 +68,12 @@ TEST(OnnxHostile, NumbersOfAttributesMayBeTheLeastAndTheLargest) {
   value->add_int64_data(INT64_MAX);
   filled.node("Slice", {"x", "one", "ends", "one"}, {"y"});
   EXPECT_EQ(run(filled, {1, 2, 3, 4}, 1), (std::vector<float>{2, 3, 4}));
+}
+
+TEST(OnnxHostile, NumbersThatAreNoneComeToAnEnd) {
+  GraphWriter graph = graph_of_rows();
+  GraphWriter::set_real(graph.node("Shrink", {"x"}, {"y"}), "lambd", std::nanf(""));
+  EXPECT_EQ(message_of(graph), "no error");
 }
 
 TEST(OnnxHostile, BlocksWhoseSquareDoesNotFitAreRefused) {
