@@ -7,6 +7,7 @@
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/device_figures.h"
 #include "plimsoll/explain/text_scan.h"
+#include "plimsoll/explain/unit_limit.h"
 
 namespace plimsoll::explain {
 namespace {
@@ -270,6 +271,7 @@ void add_context(std::string_view before, Failure& failure) {
   const std::string_view near = nearest(before);
   failure.place = user_frame_of_traceback(before);
   tell_pinned(before, failure);
+  add_unit_limits(before, failure);
   if (failure.framework == Framework::torch && failure.arena == Arena::device_direct) tell_free(before, failure);
   if (failure.is_fallback) tell_fallback(before, near, failure);
   if (failure.framework == Framework::jax) tell_xla(near, failure);

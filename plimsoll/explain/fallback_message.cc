@@ -6,6 +6,7 @@
 
 #include "plimsoll/base/bytes.h"
 #include "plimsoll/explain/failure.h"
+#include "plimsoll/explain/hearsay.h"
 #include "plimsoll/explain/line_dress.h"
 #include "plimsoll/explain/text_scan.h"
 
@@ -312,13 +313,29 @@ std::string lead_of(std::string_view low, size_t at) {
   return " " + std::string(before.substr(sentence)) + " ";
 }
 
+// "could not allocate the frame: …": a program says what it could not do, with its figures.
+bool begins_with_failure(std::string_view low) {
+  constexpr std::string_view kBegin[] = {"error", "could not ", "cannot ", "failed ", "unable "};
+  return has_digit(low) && std::any_of(std::begin(kBegin), std::end(kBegin),
+                                       [&](std::string_view word) { return low.starts_with(word); });
+}
+
+// "error: the model would need 12.4 GiB" is a program that has counted.
+std::string without_arithmetic(std::string_view low, std::string lead) {
+  constexpr std::string_view kCounted[] = {" would exceed ", " would need ", " would require ", " would take "};
+  const size_t would = lead.rfind(" would ");
+  const bool counted = begins_with_failure(low) && has(low, kCounted);
+  return counted && would != npos ? lead.erase(would, std::string_view(" would").size()) : lead;
+}
+
 // Prose has articles and verbs of telling before the words; a report has a name, a place or a figure there.
 bool is_spoken_of(std::string_view line, std::string_view low, Claim claim) {
   const size_t at = claim.at;
-  const std::string lead = lead_of(low, at);
+  const std::string lead = without_arithmetic(low, lead_of(low, at));
   if (has(lead, kSpokenOf) || contains(low.substr(at), " happens to ")) return true;
   if (claim.kind == Kind::kill) return contains(low, " often ") || contains(low, " typically ");
-  const bool marked = is_raised(line, low) || has_digit(lead) || contains(low, "error:") || contains(low, "[");
+  const bool marked = is_raised(line, low) || begins_with_failure(low) || has_digit(lead) || contains(low, "error:") ||
+                      contains(low, "[");
   return !marked && (has(lead, kProseLead) || has(low.substr(at), kProseTail));
 }
 
@@ -442,6 +459,7 @@ std::optional<Failure> find_claim(std::string_view given) {
   const std::string low = lower(line);
   const Claim claim = claim_of(low);
   if (claim.kind == Kind::none || is_text_or_code(low) || went_on(line, low)) return std::nullopt;
+  if (is_over(line) || (is_personal(line) && !is_raised(line, low))) return std::nullopt;
   if (is_spoken_of(line, low, claim) || !is_report(line, low, claim.at)) return std::nullopt;
   // Programs go on without pinned memory, unless they call it an error.
   if (has(low, kPinned) && !is_raised(line, low) && !contains(low, "error")) return std::nullopt;

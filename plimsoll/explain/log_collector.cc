@@ -17,6 +17,7 @@
 #include "plimsoll/explain/talk.h"
 #include "plimsoll/explain/test_runs.h"
 #include "plimsoll/explain/text_scan.h"
+#include "plimsoll/explain/unit_limit.h"
 
 namespace plimsoll::explain {
 namespace {
@@ -300,7 +301,8 @@ class LogCollector::Lines {
     }
     if (open.failure == kNone) return false;
     Failure& failure = findings_.failures[open.failure];
-    const bool belongs = open.form->add(line, failure) || kXlaForm.add(line, failure) || add_java_frame(line, failure);
+    const bool belongs = open.form->add(line, failure) || kXlaForm.add(line, failure) ||
+                         add_java_frame(line, failure) || add_unit_limit(line, failure);
     if (belongs && failure.framework == Framework::jax) open.device_limit = failure.allowed_bytes;
     return belongs;
   }

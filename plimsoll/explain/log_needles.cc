@@ -242,6 +242,8 @@ const Needles& log_needles() {
       "allocate vector",
       "Killed signal",
       "fit all variable data",
+      "shared host memory",
+      "virtual memory for PCH",
   });
   return kNeedles;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "plimsoll/explain/hearsay.h"
 #include "plimsoll/explain/text_scan.h"
 
 namespace plimsoll::explain {
@@ -128,6 +129,7 @@ bool is_quoted(std::string_view low, size_t at) {
 bool is_talk(std::string_view line) {
   const std::string low = lower(trim(line));
   const size_t at = claim_in(low);
+  if (!has_figures(low) && is_over(low)) return true;
   if (at == npos) return false;
   const bool code = has(low, kCode) && !contains(low, "\\n");          // no traceback that was put into one line
   const bool literal = low.front() == '"' && contains(low, "\",  #");  // a notebook holds its output as strings, too

@@ -118,6 +118,36 @@ TEST(Fallback, TheNameOfAPackageTellsTheFramework) {
   EXPECT_EQ(only_diagnosis("charmm: error: out of memory at /src/charmm/grid.cc:12").framework, Framework::unknown);
 }
 
+TEST(Compiler, RunsOutOfRamOnWindowsToo) {
+  for (const char* line : {
+           "cc1plus.exe: out of memory allocating 65536 bytes",
+           "C:/msys64/mingw64/bin/cc1.exe: out of memory allocating 4064 bytes",
+           "cc1plus: out of memory allocating 838860800 bytes",
+           "cc1plus.exe: out of memory allocating 1073741823 bytes after a total of 8536064 bytes",
+           "ld.exe: out of memory allocating 33554432 bytes",
+           "f951.exe: out of memory allocating 48 bytes",
+           "c1xx: fatal error C1060: compiler is out of heap space",
+           "c1xx : fatal error C3859: Failed to create virtual memory for PCH",
+           "LINK : fatal error LNK1102: out of memory",
+       }) {
+    EXPECT_EQ(only_diagnosis(line).cause, Cause::host_memory) << line;
+  }
+}
+
+TEST(Blender, NamesNoCause) {
+  for (const char* line : {
+           "System is out of GPU and shared host memory",
+           "Error: System is out of GPU and shared host memory",
+           "System is out of GPU memory",
+           "Out of memory in hipMalloc((hipDeviceptr_t *)&device_pointer, size)",
+           "Error: Out of memory in cuMemAlloc_v2(&device_pointer, size) "
+           "(intern/cycles/device/cuda/device_impl.cpp:81)",
+       }) {
+    EXPECT_EQ(only_diagnosis(line).cause, Cause::unknown) << line;
+    EXPECT_EQ(only_diagnosis(line).framework, Framework::unknown) << line;
+  }
+}
+
 TEST(JavaHeap, IsSparksOnlyWhereSparkIsSpokenOf) {
   EXPECT_EQ(only_diagnosis("java.lang.OutOfMemoryError: Java heap space\n\tat weka.core.Instances.init(I.java:2)\n")
                 .framework,

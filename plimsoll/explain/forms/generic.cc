@@ -183,6 +183,9 @@ constexpr LineForm kForms[] = {
     bare({"WebGPU device error", "Out of memory"}, Framework::onnxruntime),
     bare({"wgpu error: Out of Memory"}),
     bare({"CUDA error: Out of memory in cuMem"}),  // Blender
+    bare({"Out of memory in cuM"}),
+    bare({"Out of memory in hipM"}),
+    bare({"ut of GPU and shared host memory"}),
     bare({"System is out of GPU memory"}),
     bare({"Out of memory on device. To view more detail"}),  // MATLAB
     // Other libraries.
@@ -216,6 +219,9 @@ constexpr LineForm kForms[] = {
     host({"cannot allocate vector of size "}, "of size "),                      // R
     host({"Dataset create call failed in LightGBM", "bad_alloc"}),
     host_says({": out of memory allocating ", " after a total of "}, "A tool of the compiler ran out of RAM"),
+    host_says({".exe: out of memory allocating ", " bytes"}, "A tool of the compiler ran out of RAM"),  // Windows
+    host_says({"cc1", ": out of memory allocating ", " bytes"}, "A tool of the compiler ran out of RAM"),
+    host_says({"C3859", "ailed to create virtual memory for PCH"}, "The compiler ran out of RAM or of paging file"),
     host_says({"Killed signal terminated program"}, "The compiler was killed; most often the machine ran out of RAM"),
     host_says({"internal compiler error: Killed"}, "The compiler was killed; most often the machine ran out of RAM"),
     killed({"WorkerLostError", "SIGKILL"}, "A worker process was killed; most often the machine ran out of RAM"),
