@@ -29,6 +29,7 @@ const Needles& log_needles() {
       "of video memory",
       "of virtual memory",
       "of heap space",
+      "larger than buffer maximum",
       "emory exhausted",
       "emory is exhausted",
       "emory overflow",

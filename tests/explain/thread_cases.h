@@ -23,9 +23,10 @@ struct ThreadCase {
 };
 
 inline const std::vector<std::string>& thread_sets() {
-  static const std::vector<std::string> kSets = {
-      "develop", "held_out", "independent", "fourth",     "fifth",      "sixth",     "seventh",   "eighth",     "ninth",
-      "tenth",   "eleventh", "twelfth",     "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth"};
+  static const std::vector<std::string> kSets = {"develop",   "held_out",    "independent", "fourth",     "fifth",
+                                                 "sixth",     "seventh",     "eighth",      "ninth",      "tenth",
+                                                 "eleventh",  "twelfth",     "thirteenth",  "fourteenth", "fifteenth",
+                                                 "sixteenth", "seventeenth", "eighteenth",  "nineteenth"};
   return kSets;
 }
 

@@ -31,7 +31,7 @@ void miss(Score& score, const ThreadCase& item, const std::string& what) {
 }
 
 void check_words(const ThreadCase& item, const Diagnosis& diagnosis, Score& score) {
-  const bool vllm = contains(item.log, "/vllm/");
+  const bool vllm = contains(item.log, "/vllm/") || contains(item.log, "VllmWorker");
   const Audience audience = {diagnosis.framework, vllm ? Framework::vllm : Framework::unknown, diagnosis.backend,
                              diagnosis.task};
   for (const Remedy& remedy : diagnosis.remedies) {

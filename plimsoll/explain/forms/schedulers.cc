@@ -37,12 +37,12 @@ constexpr LineForm kForms[] = {
     slurm({"slurm", "Exceeded job memory limit"}),
     slurm({"slurm", "Exceeded step memory limit"}, {"partially swapped out"}),
     slurm({"srun: error:", "Out Of Memory"}),
-    slurm({"sacct", "OUT_OF_MEMORY"}),
+    slurm({"sacct", "OUT_OF_MEMORY"}, {" sacct output"}),
     slurm({"State: OUT_OF_MEMORY"}),
     slurm({"State=OUT_OF_MEMORY"}),
     slurm({"OUT_OF_MEMORY", "0:125"}),  // Slurm's exit code for it
     slurm({"CANCELLED AT ", "DUE TO MEMORY LIMIT"}),
-    slurm({" OUT_OF_ME+ "}),  // sacct's narrow column
+    slurm({" OUT_OF_ME+ "}, {" sacct output"}),  // sacct's narrow column, and not a page about it
     pod({"Reason:", "OOMKilled"}),
     pod({"\"reason\":", "\"OOMKilled\""}),
     pod({"reason:OOMKilled"}),
