@@ -37,13 +37,6 @@ bool is_part_of_word(std::string_view text, size_t at) {
   return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
 }
 
-std::string lower(std::string_view text) {
-  std::string low(text);
-  std::transform(low.begin(), low.end(), low.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return low;
-}
-
 bool begins_with_unit(std::string_view text) {
   const bool letter = !text.empty() && contains(kLetters, text.substr(0, 1)) && !is_part_of_word(text, 1);
   if (text.starts_with(" ")) text.remove_prefix(1);

@@ -215,17 +215,6 @@ constexpr std::string_view kDoesNotFit[] = {" to fit ", "not fit ", "for model",
 constexpr std::string_view kHolders[] = {"job",      "container", "cgroup",  "pod",  "process", "quota",    "worker",
                                          "executor", "killed",    "aborted", "held", "step",    "exit code"};
 
-std::string lower(std::string_view line) {
-  std::string low(line);
-  std::transform(low.begin(), low.end(), low.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return low;
-}
-
-bool has(std::string_view text, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return contains(text, word); });
-}
-
 size_t first_of(std::string_view text, Words words) {
   size_t first = npos;
   for (const std::string_view word : words) first = std::min(first, text.find(word));

@@ -148,17 +148,6 @@ constexpr std::string_view kPersons[] = {" i ",       " i'm ",       " i've ",  
                                          " someone ", " everybody ", " guys ",  " hello ",  " hi ",
                                          " hey ",     " thanks ",    " thank ", " glad ",   " please help"};
 
-std::string lower(std::string_view line) {
-  std::string low(line);
-  std::transform(low.begin(), low.end(), low.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return low;
-}
-
-bool has(std::string_view text, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return contains(text, word); });
-}
-
 }  // namespace
 
 bool is_over(std::string_view line) {

@@ -110,17 +110,6 @@ constexpr std::string_view kEnds[] = {
 constexpr std::string_view kQuiet[] = {"warn",         "[w]", "exit code 0", "exit code: 0", "exited with code 0",
                                        "exit status 0"};
 
-std::string lower(std::string_view line) {
-  std::string low(line);
-  std::transform(low.begin(), low.end(), low.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return low;
-}
-
-bool has(std::string_view text, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return contains(text, word); });
-}
-
 std::string sentence_before(std::string_view low, size_t at) {
   const std::string_view before = low.substr(0, at);
   return " " + std::string(before.substr(before.rfind(". ") + 1)) + " ";  // npos + 1 is 0

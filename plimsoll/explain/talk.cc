@@ -57,17 +57,6 @@ constexpr std::string_view kCode[] = {"raise runtimeerror(",
 constexpr std::string_view kQuoting[] = {" a ",    " an ",   " the ", " of ",  " with ", " as ",
                                          " line ", " this ", " or ",  " and ", " on ",   " for "};
 
-std::string lower(std::string_view line) {
-  std::string low(line);
-  std::transform(low.begin(), low.end(), low.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return low;
-}
-
-bool has(std::string_view text, Words words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return contains(text, word); });
-}
-
 size_t claim_in(std::string_view low) {
   size_t first = npos;
   for (const std::string_view word : kClaims) first = std::min(first, low.find(word));

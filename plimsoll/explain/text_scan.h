@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace plimsoll::explain {
 
 bool contains(std::string_view text, std::string_view part);
+bool has(std::string_view text, std::span<const std::string_view> words);  // any of them
+
+std::string lower(std::string_view text);  // of ASCII
 
 // What follows `marker`; nothing when it is not there.
 std::optional<std::string_view> after(std::string_view text, std::string_view marker);
